@@ -40,6 +40,7 @@ from admin.routes import (
     secrets,
     sessions,
     stats,
+    strict_ordering,
     subscriptions,
     transports,
 )
@@ -51,6 +52,7 @@ _MODULES: Final = (
     destinations,
     subscriptions,
     ordering,
+    strict_ordering,
     samples,
     transports,
     actions,

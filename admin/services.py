@@ -17,7 +17,9 @@ from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.observatory import Observatory
+from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
+from bus.domain.ordering.reordering import check_reorder
 from bus.security.clients import networks_of
 from bus.security.login import Login
 from bus.security.sessions import Limits, Sessions
@@ -38,6 +40,7 @@ class AdminServices:
         self.rollups = RollupReader(context.store, context.clock)
         self.observatory = Observatory(context, introspection, self.rollups)
         self.causes = Causes(context, introspection)
+        self.strict_orders = StrictOrders(context)
         self.jobs = JobRepository(context.store)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)
@@ -54,6 +57,10 @@ class AdminServices:
         self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
         self.public_url = settings.public_url.rstrip("/")
+
+    def check_reorder(self, code: str | None, *, reorder: bool) -> None:
+        """Raise ``InvalidMessage`` when messages of a destination, or of any, may not be sent again out of order."""
+        check_reorder(self.context.registry.catalog.destinations, code, reorder=reorder)
 
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""

@@ -191,6 +191,7 @@ def reconcile(
     report: Annotated[Path | None, typer.Option(help="Write an HTML report there.")] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Have the bus deliver what is missing.")] = False,
     rate: Annotated[float | None, typer.Option(help="Messages a second of the repair.")] = None,
+    reorder: Annotated[bool, typer.Option("--reorder", help="Repair also what then is out of a strict order.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
     session: ConnectedOptions,
     as_json: AsJson = False,
@@ -206,7 +207,7 @@ def reconcile(
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
     plan = plan_of(*times.read(), allowance, horizon, complete=complete)
-    repairing = Repairing(bus.url, bus.api_key, rate, wait) if repair else None
+    repairing = Repairing(bus.url, bus.api_key, rate, wait, reorder) if repair else None
     options = ReconcileOptions(lake, store, plan, report, repairing)
     return run(options, session, as_json=as_json)
 

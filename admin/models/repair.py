@@ -22,10 +22,14 @@ OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "c
 
 
 class ResendBody(Body):
-    """Which subscriptions get one message again; null for all."""
+    """Which subscriptions get one message again; null for all.
+
+    Of a strictly ordered destination only with ``reorder``, as everywhere here: it comes behind all younger messages.
+    """
 
     subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
     reason: str = Field(default="", max_length=1000)
+    reorder: StrictBool = False
 
 
 class EditBody(Body):
@@ -42,6 +46,7 @@ class EditBody(Body):
     biz_id: str | None = None
     subscriptions: Annotated[list[str], Field(min_length=1)] | None = None
     reason: str = Field(min_length=1, max_length=1000)
+    reorder: StrictBool = False
 
     @model_validator(mode="after")
     def _one_body(self) -> Self:
@@ -58,6 +63,7 @@ class ResendsBody(Body):
     rate: StrictFloat | None = Field(default=None, gt=0)
     dry_run: StrictBool = False
     reason: str = Field(default="", max_length=1000)
+    reorder: StrictBool = False
 
 
 class KeyBody(Body):
@@ -78,6 +84,22 @@ class ReleaseBody(Body):
     reason: str = Field(default="", max_length=1000)
 
 
+class AbandonBody(Body):
+    """A group of brokers that nobody is to wait for any more, and why; ``force`` also though it may answer."""
+
+    group: str = Field(min_length=1, max_length=LONGEST_TEXT)
+    reason: str = Field(min_length=1, max_length=1000)
+    force: StrictBool = False
+    dry_run: StrictBool = False
+
+
+class ReleaseProducerBody(Body):
+    """Why a producer is not to send alone any more."""
+
+    reason: str = Field(min_length=1, max_length=1000)
+    dry_run: StrictBool = False
+
+
 class DeliveryName(Body):
     """One delivery, by its message's id and its subscription."""
 
@@ -92,6 +114,7 @@ class DeliveriesBody(Body):
     deliveries: list[DeliveryName] = Field(min_length=1, max_length=1000)
     rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
+    reorder: StrictBool = False
 
 
 class ResendRateBody(Body):
@@ -106,3 +129,4 @@ class RerunBody(Body):
     outcomes: list[OutcomeName] = Field(default=["failed", "missing"], min_length=1, max_length=6)
     rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
+    reorder: StrictBool = False

@@ -46,7 +46,8 @@ async def edit_message(
 
     The old message and its deliveries are untouched; the traces of both name each other. Limits are those of the
     receiver. A paused destination or subscription holds it. Where masking rules hide parts of the old message, only
-    those who may see all of it may do this (``?unmasked=true``).
+    those who may see all of it may do this (``?unmasked=true``). Of a strictly ordered destination only with
+    ``reorder``.
     """
     old = await services.context.store.message(message_id_of(message_id))
     if old is None:
@@ -54,6 +55,7 @@ async def edit_message(
     if not principal.may("resend", old.destination):
         raise missing(message_id)
     masks.require_whole(old.destination)
+    services.check_reorder(old.destination, reorder=body.reorder)
     edit = await _edit(body, old, request)
     made = await services.editor.make(old, edit, body.subscriptions, by=principal.name, reason=body.reason)
     _note(noting, body, edit, made)

@@ -140,9 +140,13 @@ async def get_body(
 async def resend_message(
     message_id: str, services: ServicesDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> ResentView:
-    """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message."""
+    """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message.
+
+    422 for one of a strictly ordered destination without ``reorder``.
+    """
     body = body or ResendBody()
     trace = await trace_of(services, message_id, principal, "resend")
+    services.check_reorder(trace.destination, reorder=body.reorder)
     job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
     return ResentView(id=job.id, subscriptions=[target.subscription for target in targets])
 

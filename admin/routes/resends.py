@@ -39,7 +39,8 @@ async def create_resend(
 
     ``filter`` of a dry run is the frozen form, which takes exactly what was counted, without what arrives later.
     ``complete`` is false when the time did not suffice: then ``count`` is that of messages made at ``counted_since``
-    or later, and there are more.
+    or later, and there are more. 422 without ``reorder`` when the filter may take messages of a strictly ordered
+    destination; a dry run counts them.
     """
     principal.require("resend", body.filter.destination)
     now = services.context.clock.now()
@@ -50,6 +51,7 @@ async def create_resend(
     if body.dry_run:
         response.status_code = 200
         return await _preview(services, frozen)
+    services.check_reorder(frozen.destination, reorder=body.reorder)
     job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
     await services.runner.submit(job)
     return JobView(id=job.id)
@@ -64,6 +66,7 @@ async def end_deliveries(body: DeliveriesBody, services: ServicesDep, principal:
     is paused, or has ended well, is skipped.
     """
     principal.require("resend", body.destination)
+    services.check_reorder(body.destination, reorder=body.reorder)
     names = list(dict.fromkeys((each.id, each.subscription) for each in body.deliveries))
     job = await services.runner.end(body.destination, names, body.rate, body.reason, principal.name)
     return JobView(id=job.id)
@@ -132,6 +135,7 @@ async def rerun_resend(
     """Resend the items of a finished job that have these outcomes, as a new job."""
     body = body or RerunBody()
     job = await _job(services, job_id, principal, "resend")
+    services.check_reorder(job.selection.destination, reorder=body.reorder)
     again = await services.runner.rerun(job, body.outcomes, body.rate, body.reason, principal.name)
     return JobView(id=again.id, rerun_of=job.id)
 

@@ -107,4 +107,4 @@ class Introspection:
     def own_conditions(self) -> dict[str, Said]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""
         own = {name: condition() for name, condition in self.offers.conditions.items()}
-        return own | self._context.router.conditions()
+        return own | self._context.chains.conditions() | self._context.router.conditions()

@@ -122,7 +122,16 @@ async def open_context(
         groups = open_groups(settings, quarantine, clock)
         coordinator = await opened.enter_async_context(open_coordinator(settings, store))
         again = WritingAgain(members, peers)
-        chains = Chains(coordinator, groups, me.owner, me.url, _chain_roles(roles), again.ask, clock)
+        chains = Chains(
+            coordinator,
+            groups,
+            me.owner,
+            me.url,
+            _chain_roles(roles),
+            again.ask,
+            clock,
+            is_apart=bool(settings.zookeeper),
+        )
         carriers = [ChainTransport(name, found, chains) for name, found in groups.items()]
         context = Context(
             settings=settings,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from bus.bootstrap import Context, Fill, Introspection, Offers
 from bus.domain.lanes import STORE, destination_of
+from bus.domain.ordering.chain import Role
 from bus.ports.spool import ConsumerStats, Spool, SpoolStats
 from bus.ports.transport import Lag, Publisher, queue_lags
 from bus.sentences import Said, sentence
@@ -34,6 +35,7 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     fills += [await meter() for meter in offers.async_meters]
     lags = context.router.lags()
     fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
+    fills.append(partial(_fill_roles, context.chains.roles_held()))
     return [*fills, partial(_fill_health, introspection.health()["checks"])]
 
 
@@ -42,6 +44,12 @@ def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
         metrics.DEGRADED.labels(check["name"]).set(not check["ok"])
         if check["name"] == "store":
             metrics.STORE_UP.set(check["ok"])
+
+
+def _fill_roles(held: Mapping[str, Collection[Role]]) -> None:
+    for code, roles in held.items():
+        for role in Role:
+            metrics.CHAIN_ROLE.labels(*labels.DESTINATIONS.of(code), role.value).set(role in roles)
 
 
 def _measure_spools(context: Context) -> Fill:

@@ -94,6 +94,24 @@ QUARANTINED: Final = Counter(
     ["transport"],
     registry=REGISTRY,
 )
+CHAIN_MOVES: Final = Counter(
+    "bus_chain_moves",
+    "Times that this process had a strictly ordered destination's messages go on with another group of brokers.",
+    ["destination"],
+    registry=REGISTRY,
+)
+WRITTEN_AGAIN: Final = Counter(
+    "bus_messages_written_again",
+    "Messages that came too late in a strict order, and were written again behind all others.",
+    ["destination"],
+    registry=REGISTRY,
+)
+CHAIN_ROLE: Final = Gauge(
+    "bus_chain_role",
+    "Whether this process sends to, or reads, a strictly ordered destination.",
+    ["destination", "role"],
+    registry=REGISTRY,
+)
 SWEPT: Final = Counter(
     "bus_swept", "Records of queues whose process is gone that a sweeper sent on their way.", registry=REGISTRY
 )
@@ -134,5 +152,6 @@ SAMPLED: Final = (
     SPOOL_DAMAGED,
     BACKLOG,
     BROKER_UP,
+    CHAIN_ROLE,
     DEGRADED,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
@@ -10,9 +10,10 @@ from bus.cluster.members import Members
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message
+from bus.domain.ordering.chain import Role
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.transports.chains.chains import Chains
+from bus.transports.chains.chains import Chains, Groups
 
 OWNER = "owner-1"
 
@@ -97,7 +98,14 @@ def leading(documents: DocumentStore, members: Members, clock: Clock) -> Leaders
 
 def without_groups(documents: DocumentStore, clock: Clock) -> Chains:
     """Return the strictly ordered destinations of a process that knows no groups of brokers: none."""
-    return Chains(documents, {}, OWNER, "http://127.0.0.1:1", (), _nobody_writes, clock)
+    return over_groups(documents, clock, {})
+
+
+def over_groups(
+    documents: DocumentStore, clock: Clock, groups: Groups, roles: Collection[Role] = (), *, is_apart: bool = False
+) -> Chains:
+    """Return the strictly ordered destinations of a process over groups of brokers; by default it only looks on."""
+    return Chains(documents, groups, OWNER, "http://127.0.0.1:1", roles, _nobody_writes, clock, is_apart=is_apart)
 
 
 async def _nobody_writes(_: str, __: str, ___: Message) -> bool:

@@ -20,12 +20,16 @@ _GOOD: Final = ("delivered", "skipped")
 
 
 class Repairing(NamedTuple):
-    """Which bus repairs, at which rate (messages a second), and how many seconds its outcomes are waited for."""
+    """Which bus repairs, at which rate (messages a second), and how many seconds its outcomes are waited for.
+
+    ``reorder`` is whether it may be out of a strict order.
+    """
 
     url: str
     api_key: str
     rate: float | None
     wait: float
+    reorder: bool = False
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -97,6 +101,8 @@ def _submit(api: Api, part: Sequence[Finding], repairing: Repairing) -> str:
         "rate": repairing.rate,
         "reason": "found missing by reconcile",
     }
+    if repairing.reorder:
+        body["reorder"] = True
     job: str = api.call("POST", "/api/v1/resends/deliveries", body=body)["id"]
     return job
 

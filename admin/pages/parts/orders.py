@@ -11,6 +11,7 @@ from bus.sentences import N_
 ORDERINGS: Final = {
     Ordering.NONE: N_("none: messages go side by side"),
     Ordering.KEY: N_("messages of a key one after another"),
+    Ordering.STRICT: N_("all messages one after another, on groups of brokers"),
 }
 ON_FAILURE: Final = {
     OnFailure.BLOCK: N_("its key waits until a person decides"),

@@ -14,6 +14,7 @@ from admin.pages.parts.asking import answers, close_button, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.notes import done, note
+from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.tracing.body import UNMASK, is_text
@@ -69,8 +70,7 @@ class Repair:
                 if not names:
                     ui.notify(t("Choose a subscription at least."), type="warning", position="top")
                     return False
-                await self._resend(trace.id, names, reason.value or "")
-                return True
+                return await self._resend(trace.id, names, reason.value or "")
 
             answers(self._viewer, asking, t("Resend"), act)
 
@@ -88,10 +88,14 @@ class Repair:
                     state_chip(self._viewer, one.status)
         return chosen
 
-    async def _resend(self, message_id: str, names: list[str], reason: str) -> None:
+    async def _resend(self, message_id: str, names: list[str], reason: str) -> bool:
+        """Resend it; False when the viewer leaves it."""
         t = self._viewer.t
         asked = {"subscriptions": names, "reason": reason.strip()}
-        answer = (await self._viewer.api.post(f"/messages/{message_id}/resend", asked)).read(ResentView)
+        made = await sent_again(self._viewer, f"/messages/{message_id}/resend", asked)
+        if made is None:
+            return False
+        answer = made.read(ResentView)
         done(t("Resent."))
         self._stir()
         self._said.clear()
@@ -100,6 +104,7 @@ class Repair:
             note(t("It is delivered again to {names}", names=", ".join(answer.subscriptions)), tone="good"),
         ):
             link(t("What becomes of it"), f"/admin/resends/{answer.id}")
+        return True
 
     async def _ask_edit(self, trace: TraceView) -> None:
         t, code = self._viewer.t, trace.destination
@@ -138,8 +143,7 @@ class Repair:
         async def act() -> bool:
             if not (body.validate() and reason.validate()):
                 return False
-            await self._make(trace, body.value or "", (reason.value or "").strip())
-            return True
+            return await self._make(trace, body.value or "", (reason.value or "").strip())
 
         answers(self._viewer, asking, t("Make it and deliver it"), act)
 
@@ -158,18 +162,23 @@ class Repair:
         t = self._viewer.t
         return t("Only texts up to {size} are edited here; the API takes any: POST …/edit.", size=size(_EDITED))
 
-    async def _make(self, trace: TraceView, text: str, reason: str) -> None:
+    async def _make(self, trace: TraceView, text: str, reason: str) -> bool:
+        """Make the new message; False when the viewer leaves it."""
         t = self._viewer.t
         # In base64, so that the body has exactly the bytes of the editor, not those of a decoded and encoded value.
         content = base64.b64encode(text.encode()).decode()
         asked = {"body_base64": content, "reason": reason}
-        answer = (await self._viewer.api.post(f"/messages/{trace.id}/edit", asked)).read(EditedView)
+        made = await sent_again(self._viewer, f"/messages/{trace.id}/edit", asked)
+        if made is None:
+            return False
+        answer = made.read(EditedView)
         done(t("A new message was made."))
         self._stir()
         self._said.clear()
         title = t("A new message goes to {names}", names=", ".join(answer.subscriptions))
         with self._said, note(title, tone="good"):
             link(answer.id, f"/admin/messages/{answer.id}", "pier-mono")
+        return True
 
 
 def _reason(viewer: Viewer, *, required: bool) -> ui.input:

@@ -17,6 +17,7 @@ from admin.pages.parts.figures import count, figures, pairs, rate
 from admin.pages.parts.following import EVERY, following
 from admin.pages.parts.jobs import ENDED, OUTCOMES, STATES, TONES
 from admin.pages.parts.notes import empty, note
+from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.selections import as_query, said
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, badge, place, table, text
@@ -177,8 +178,8 @@ def _buttons(viewer: Viewer, job: ResendView, look: Callable[[], Awaitable[None]
             await look()
 
     async def rerun() -> None:
-        again = (await viewer.api.post(f"{place_of}/rerun")).read(JobView)
-        ui.navigate.to(f"/resends/{again.id}")
+        if (made := await sent_again(viewer, f"{place_of}/rerun", {})) is not None:
+            ui.navigate.to(f"/resends/{made.read(JobView).id}")
 
     if job.state in ENDED:
         lost = job.counts.failed + job.counts.missing

@@ -12,6 +12,7 @@ from admin.pages.parts.buttons import to
 from admin.pages.parts.figures import count, pairs
 from admin.pages.parts.forms import Form
 from admin.pages.parts.notes import empty, note
+from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.selections import said, selection_of
 from admin.pages.parts.tables import Column, moment, place, state, table, text
 from admin.pages.parts.tags import tag
@@ -106,8 +107,8 @@ def _form(viewer: Viewer, found: PreviewView) -> None:
                 form.fail("typed", t("Type {text} to go on", text=wanted))
                 return
             body = {"filter": found.filter, "rate": form.value("rate"), "reason": form.value("reason")}
-            job = (await viewer.api.post("/resends", body)).read(JobView)
-            ui.navigate.to(f"/resends/{job.id}")
+            if (made := await sent_again(viewer, "/resends", body)) is not None:
+                ui.navigate.to(f"/resends/{made.read(JobView).id}")
 
         with tag("div", "pier-row-of q-mt-md"):
             form.send(t("Resend {count} deliveries", count=count(found.count)), begin)

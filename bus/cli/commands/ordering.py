@@ -9,13 +9,18 @@ from typing import Annotated, Any, Final
 import typer
 
 from bus.cli.api import Api, destination_path, subscription_path
+from bus.cli.commands.chains import abandon_group, release_producer
 from bus.cli.commands.destinations import Code, show
 from bus.cli.commands.subscriptions import Name
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
 from bus.cli.output import print_json, print_table
+from bus.cli.picture import chain_lines
 
 app = typer.Typer(
-    name="ordering", help="Keys that are held up, where an order is kept.", no_args_is_help=True, rich_markup_mode=None
+    name="ordering",
+    help="Keys that are held up, where an order is kept, and the chains of strict orders.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 Key = Annotated[str, typer.Argument(metavar="KEY", help="As bus ordering show names it.", show_default=False)]
 _COLUMNS: Final = (
@@ -33,23 +38,31 @@ _PAGE: Final = 200
 
 
 @app.command("show", epilog="Example:  bus ordering show account.changed ledger")
-def show_held_keys(
+def show_order(
     code: Code,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of this subscription; of all without.")] = "",
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
-    """Show which keys are held up, by which message and why, and how many wait behind it."""
+    """Show which keys are held up, by which message and why, and how many wait behind it.
+
+    Of a strict order, without NAME, the chain of its groups of brokers as well: what is to be read, oldest first, with
+    what waits there for whom; who sends and reads; how the groups are; and what blocks, with what to do.
+    """
     with Api(url, api_key) as api:
+        ordering = api.call("GET", destination_path(code))["ordering"]
+        chain = api.call("GET", f"{destination_path(code)}/ordering") if ordering == "strict" and not name else None
         names = [name] if name else [one["name"] for one in _subscriptions(api, code)]
         found = [{"subscription": each, **held} for each in names for held in _held(api, code, each)]
-        keeps_order = bool(found) or api.call("GET", destination_path(code))["ordering"] != "none"
     if as_json:
-        print_json({"items": found, "next": None})
+        print_json({"items": found, "next": None} | ({"chain": chain} if chain is not None else {}))
         return
-    print_table(_COLUMNS, [[held[column] for column in _COLUMNS] for held in found])
-    if not keeps_order:
+    if chain is not None:
+        sys.stdout.writelines(f"{line}\n" for line in chain_lines(chain))
+    if found or chain is None:
+        print_table(_COLUMNS, [[held[column] for column in _COLUMNS] for held in found])
+    if ordering == "none":
         sys.stderr.write(f"{code} keeps no order; with one: bus destination set {code} --ordering key\n")
     elif not found:
         sys.stderr.write("no key is held up\n")
@@ -96,6 +109,14 @@ def release_order(
     """
     with Api(url, api_key) as api:
         show(api.call("POST", f"{destination_path(code)}/release-order", body={"reason": reason}), as_json=as_json)
+
+
+app.command("abandon", epilog="Example:  bus ordering abandon account.changed g1 --reason 'its disks are lost'")(
+    abandon_group
+)
+app.command("release-producer", epilog="Example:  bus ordering release-producer account.changed --reason scrapped")(
+    release_producer
+)
 
 
 def _keys_path(code: str, name: str) -> str:

@@ -38,6 +38,9 @@ def resend(
     rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
     reason: Annotated[str, typer.Option(help="For the audit.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
+    reorder: Annotated[
+        bool, typer.Option("--reorder", help="Also out of a strict order: behind all younger messages.")
+    ] = False,
     pause: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job until it is resumed.")] = "",
     resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = "",
     cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = "",
@@ -67,17 +70,17 @@ def resend(
         if any(steering):
             if ids or given or dry_run or sum(map(bool, steering)) > 1:
                 raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
-            again = steer(api, steering, rate, reason, as_json=as_json)
+            again = steer(api, steering, rate, reason, reorder=reorder, as_json=as_json)
             return _follow(api, again, wait, as_json=as_json) if again else 0
         if ids:
             if dry_run or set(given) - {"subscription"}:
                 raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
-            return _resend_some(api, ids, subscription, wait, as_json=as_json)
+            return _resend_some(api, ids, subscription, wait, reorder=reorder, as_json=as_json)
         if "destination" not in given or not {"from", "to"} <= set(given):
             raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
         if dry_run:
             return _preview(api, given, as_json=as_json)
-        body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason}
+        body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason} | _allowing(reorder)
         return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=as_json)
 
 
@@ -118,14 +121,21 @@ def _conclude(counts: Mapping[str, int], wait: float, *, quiet: bool) -> int:
     return 1 if any(count for name, count in counts.items() if name not in good) else 0
 
 
-def _resend_some(api: Api, ids: list[str], subscription: str | None, wait: float, *, as_json: bool) -> int:
-    names = [subscription] if subscription else None
+def _allowing(reorder: bool) -> dict[str, bool]:
+    """Return what is asked of the API beside the rest; an older bus does not know the word."""
+    return {"reorder": True} if reorder else {}
+
+
+def _resend_some(
+    api: Api, ids: list[str], subscription: str | None, wait: float, *, reorder: bool, as_json: bool
+) -> int:
+    body = {"subscriptions": [subscription] if subscription else None} | _allowing(reorder)
     open_: dict[str, list[str]] = {}
     items: list[dict[str, str]] = []
     refusals: list[ReceiverRefused] = []
     for message_id in ids:
         try:
-            answer = api.call("POST", f"{message_path(message_id)}/resend", body={"subscriptions": names})
+            answer = api.call("POST", f"{message_path(message_id)}/resend", body=body)
             open_[message_id] = list(answer["subscriptions"])
         except ReceiverRefused as error:
             if error.status not in _REFUSED:

@@ -20,10 +20,10 @@ class Steering(NamedTuple):
     rerun: str
 
 
-def steer(api: Api, wanted: Steering, rate: float | None, reason: str, *, as_json: bool) -> str:
+def steer(api: Api, wanted: Steering, rate: float | None, reason: str, *, reorder: bool, as_json: bool) -> str:
     """Do it and say how the job stands; return the job to follow, empty when there is none."""
     if wanted.rerun:
-        body = {"rate": rate, "reason": reason}
+        body = {"rate": rate, "reason": reason} | ({"reorder": True} if reorder else {})
         return str(api.call("POST", f"{job_path(wanted.rerun)}/rerun", body=body)["id"])
     if wanted.pause:
         job = api.call("POST", f"{job_path(wanted.pause)}/pause")

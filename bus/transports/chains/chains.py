@@ -21,7 +21,9 @@ from bus.errors import NotLeader
 from bus.ports.broker_group import BrokerGroup
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
+from bus.telemetry import labels, metrics
+from bus.transports.chains.condition import CoordinatorWatch, group_state, trouble_of
 from bus.transports.chains.consumer import ChainConsumer
 from bus.transports.chains.driver import ChainDriver
 from bus.transports.chains.leftovers import Leftovers
@@ -57,18 +59,26 @@ class _Strict:
             self.leftovers = Leftovers(code, self.reader, self.driver, groups, names, again)
 
     @property
-    def held(self) -> tuple[bool, bool]:
-        """Whether this process sends, and whether it reads."""
-        return (
-            self.rules is not None and self.rules.tenure.is_held,
-            self.reader is not None and self.reader.tenure.is_held,
-        )
+    def held(self) -> frozenset[Role]:
+        """The roles that this process has now."""
+        return frozenset(self._known)
+
+    @property
+    def _known(self) -> dict[Role, Chain | None]:
+        """The chain as each role that this process has now knows it."""
+        both = (self.rules, self.reader)
+        return {one.tenure.role: one.copy.chain for one in both if one is not None and one.tenure.is_held}
 
     @property
     def chain(self) -> Chain | None:
         """The chain as it was known last."""
         copies = [rules.copy.chain for rules in (self.rules, self.reader) if rules is not None]
         return next((chain for chain in copies if chain is not None), None)
+
+    def trouble(self, code: str, subscriptions: Collection[str]) -> Said:
+        """Return what holds the destination up, as far as this process is the one to tell."""
+        states = {name: group_state(group, self.driver.standings.get(name)) for name, group in self.groups.items()}
+        return trouble_of(code, self._known, self.driver.trouble, subscriptions, states)
 
     async def tend(self, now: int) -> None:
         """Go on with the roles, or take them."""
@@ -106,6 +116,8 @@ class Chains:
         This process, as others know it and reach it.
     again
         Asks the process that sends to a destination to write a message that came too late; False when it did not.
+    is_apart
+        Whether the coordinator is another one than the store, which is looked after elsewhere.
 
     Attributes
     ----------
@@ -123,6 +135,8 @@ class Chains:
         again: Callable[[str, str, Message], Awaitable[bool]],
         clock: Clock,
         terms: Terms = TERMS,
+        *,
+        is_apart: bool = False,
     ) -> None:
         self.coordinator = coordinator
         self.owner = owner
@@ -133,6 +147,7 @@ class Chains:
         self.behind: set[tuple[str, str]] = set()
         self._groups = groups
         self._again = again
+        self._watch = CoordinatorWatch(coordinator, clock) if is_apart else None
         self._catalog = Catalog()
         self._strict: dict[str, _Strict] = {}
         self._listeners: list[Listener] = []
@@ -154,17 +169,33 @@ class Chains:
     def sends(self, code: str) -> bool:
         """Whether this process sends to a strictly ordered destination."""
         found = self._strict.get(code)
-        return found is not None and found.held[0]
+        return found is not None and Role.SENDER in found.held
 
     def reads(self, code: str) -> bool:
         """Whether this process reads a strictly ordered destination."""
         found = self._strict.get(code)
-        return found is not None and found.held[1]
+        return found is not None and Role.READER in found.held
 
     def chain(self, code: str) -> Chain | None:
         """Return the chain of a destination, as this process knew it last."""
         found = self._strict.get(code)
         return found.chain if found is not None else None
+
+    def groups_of(self, transport: str) -> Mapping[str, BrokerGroup]:
+        """Return the groups of brokers of a transport that are configured here, by name."""
+        return self._groups.get(transport, {})
+
+    def roles_held(self) -> dict[str, Collection[Role]]:
+        """Return what this process does now, by destination."""
+        return {code: found.held for code, found in self._strict.items()}
+
+    def conditions(self) -> dict[str, Said]:
+        """Return what is wrong with the coordinator, and with each destination, by name; empty text for nothing."""
+        own: dict[str, Said] = {"coordinator": self._watch.trouble} if self._watch is not None else {}
+        return own | {
+            f"strict order of {code}": found.trouble(code, self._catalog.names(code))
+            for code, found in self._strict.items()
+        }
 
     async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
         """Have messages written in order; return how many, from the first, two copies hold for sure.
@@ -208,7 +239,9 @@ class Chains:
         chain = self.chain(code)
         try:
             if self.sends(code):
-                return await self.send(code, [late], chain.producer.epoch if chain is not None else 0) == 1
+                is_held = await self.send(code, [late], chain.producer.epoch if chain is not None else 0) == 1
+                metrics.WRITTEN_AGAIN.labels(*labels.DESTINATIONS.of(code)).inc(is_held)
+                return is_held
             return chain is not None and await self._again(chain.sender.owner, code, late)
         except NotLeader:
             return False
@@ -235,6 +268,8 @@ class Chains:
             self._group = group
             for code in self._strict:
                 self._begin(code)
+            if self._watch is not None:
+                group.create_task(self._watch.run())
             await asyncio.Event().wait()
 
     async def leave(self) -> None:

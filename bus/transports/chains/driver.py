@@ -14,6 +14,8 @@ from bus.domain.ordering.effects import Effect, IsDrained, Known, Open, Procedur
 from bus.errors import Conflict, StoreError, TransportError
 from bus.ports.broker_group import AWAY, BrokerGroup, GroupReader, GroupWriter, Standing
 from bus.ports.store import DocumentStore
+from bus.sentences import Said, sentence
+from bus.telemetry import labels, metrics
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -33,6 +35,10 @@ class ChainDriver:
     ----------
     readers
         The readers that are open, by group and subscription.
+    standings
+        What groups said when they were asked last, by name.
+    trouble
+        Why the coordinator did not do what it was asked last; empty for nothing.
     """
 
     def __init__(
@@ -49,7 +55,10 @@ class ChainDriver:
         self._subscriptions = subscriptions
         self._is_behind = is_behind
         self._writers: dict[str, GroupWriter] = {}
+        self._current = 0
         self.readers: dict[tuple[str, str], GroupReader] = {}
+        self.standings: dict[str, Standing] = {}
+        self.trouble: Said = ""
 
     async def perform(self, procedure: Procedure[_Answer]) -> _Answer:
         """Run a procedure to its end; raises what it raises."""
@@ -91,27 +100,41 @@ class ChainDriver:
             found = await self._coordinator.get(COLLECTION, self._code)
         except StoreError as error:
             _log.debug("the chain of %s cannot be read: %s", self._code, error)
+            self.trouble = error.said
             return Refused.UNKNOWN
         if found is None:
+            self.trouble = ""
             return Known(Chain(), 0)
         try:
-            return Known(decode_chain(found.value), found.version)
+            chain = decode_chain(found.value)
         except msgspec.DecodeError:
             _log.warning("the chain of %s cannot be read: another version wrote it", self._code)
+            self.trouble = sentence("another version of the bus wrote it")
             return Refused.UNKNOWN
+        self.trouble = ""
+        self._current = max(self._current, _current_epoch(chain))
+        return Known(chain, found.version)
 
     async def _put(self, chain: Chain, version: int) -> int | Refused:
         try:
-            return await self._coordinator.put(COLLECTION, self._code, encode_chain(chain), version=version)
+            written = await self._coordinator.put(COLLECTION, self._code, encode_chain(chain), version=version)
         except Conflict:
             return Refused.CONFLICT
         except StoreError as error:
             _log.debug("nobody knows whether the chain of %s was written: %s", self._code, error)
+            self.trouble = error.said
             return Refused.UNKNOWN
+        self.trouble = ""
+        if _current_epoch(chain) > self._current:
+            self._current = _current_epoch(chain)
+            metrics.CHAIN_MOVES.labels(*labels.DESTINATIONS.of(self._code)).inc()
+        return written
 
     async def _stand(self, group: str) -> Standing:
         found = self._groups.get(group)
-        return await found.standing(self._code, sorted(self._subscriptions())) if found is not None else AWAY
+        said = await found.standing(self._code, sorted(self._subscriptions())) if found is not None else AWAY
+        self.standings[group] = said
+        return said
 
     async def _open(self, group: str) -> bool:
         if (before := self._writers.pop(group, None)) is not None:
@@ -128,3 +151,8 @@ class ChainDriver:
         if writer is None or self._is_behind(effect.group):
             return 0
         return await writer.write([msgspec.structs.replace(one, epoch=effect.epoch) for one in effect.messages])
+
+
+def _current_epoch(chain: Chain) -> int:
+    """Return the epoch of the segment that takes messages; 0 for none."""
+    return chain.current.epoch if chain.current is not None else 0

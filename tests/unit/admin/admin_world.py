@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from bus.bootstrap.feeding import make_feed
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
+from bus.domain.ordering.chain import Role
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
 from bus.registry import Registry
@@ -25,14 +26,16 @@ from bus.security.keyring import Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
 from bus.stores.rollups import Rollups
+from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoDispatching, alone, leading, without_groups
+from bus.testing.cluster import NoDispatching, alone, leading, over_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import attempt, message, outcome
+from bus.transports.chains.transport import ChainTransport
 from bus.transports.router import TransportRouter
 
 URL = "http://127.0.0.1:9000/hook"
@@ -105,9 +108,16 @@ class FickleStore(MemoryStore):
 
 
 class World:
-    """``brokers`` are further transports."""
+    """``brokers`` are further transports, ``groups`` those of Kafka for strictly ordered destinations.
 
-    def __init__(self, *brokers: MemoryTransport) -> None:
+    For these the process has the roles ``works_as``.
+    """
+
+    def __init__(
+        self, *brokers: MemoryTransport, groups: Sequence[MemoryGroup] = (), works_as: Collection[Role] = ()
+    ) -> None:
+        self.groups = {group.name: group for group in groups}
+        self.works_as = works_as
         self.clock = ManualClock()
         self.store = FickleStore()
         self.transport = MemoryTransport()
@@ -120,8 +130,11 @@ class World:
 
     def restart(self) -> None:
         """Begin another life on the same store."""
-        router = TransportRouter([self.transport, *self.brokers], self.clock)
+        chains = over_groups(self.store, self.clock, {"kafka": self.groups} if self.groups else {}, self.works_as)
+        carriers = [ChainTransport("kafka", self.groups, chains)] if self.groups else []
+        router = TransportRouter([self.transport, *self.brokers, *carriers], self.clock)
         registry = Registry(self.store, SecretBox(None))
+        registry.listen(chains.apply)
         registry.listen(router.apply)
         self.context = Context(
             settings=Settings(),
@@ -138,7 +151,7 @@ class World:
             spools=dict(self.spools),
             members=(members := alone(self.store, self.clock)),
             leaders=leading(self.store, members, self.clock),
-            chains=without_groups(self.store, self.clock),
+            chains=chains,
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),

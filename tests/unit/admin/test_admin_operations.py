@@ -156,7 +156,7 @@ READ = [
     *("/views", "/views/V", "/messages/export"),
 ]
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
-READ += [f"{BILLING}/keys", "/history?resource=destinations/orders"]
+READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
@@ -196,6 +196,10 @@ CONFIGURE = [
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
 CONFIGURE += [("POST", f"{BILLING}/sample", {})]
+CONFIGURE += [
+    ("POST", "/destinations/orders/ordering/abandon", {"group": "g1", "reason": "x"}),
+    ("POST", "/destinations/orders/ordering/release-producer", {"reason": "x"}),
+]
 ROUTES = [("read", "GET", path, None) for path in READ] + [
     (action, *route)
     for action, routes in (("read", OWN), ("resend", RESEND), ("pause", PAUSE), ("configure", CONFIGURE))

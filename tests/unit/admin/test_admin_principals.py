@@ -60,6 +60,11 @@ OPERATIONS = {
     "POST /api/v1/destinations/{code}/subscriptions/{name}/keys/skip": Wanted("resend", "orders", {"key": "c1"}),
     "POST /api/v1/destinations/{code}/subscriptions/{name}/sample": Wanted("configure", "orders", {"body": 1}),
     "POST /api/v1/destinations/{code}/release-order": Wanted("configure", "orders", {}),
+    "GET /api/v1/destinations/{code}/ordering": Wanted("read", "orders"),
+    "POST /api/v1/destinations/{code}/ordering/abandon": Wanted(
+        "configure", "orders", {"group": "g1", "reason": "a try"}
+    ),
+    "POST /api/v1/destinations/{code}/ordering/release-producer": Wanted("configure", "orders", {"reason": "a try"}),
     "GET /api/v1/destinations/{code}/transports": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/actions": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/subscriptions/{name}/actions": Wanted("read", "orders"),

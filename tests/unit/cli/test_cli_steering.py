@@ -48,6 +48,17 @@ def test_what_failed_is_run_again_and_followed(cli: Cli, bus: FakeBus) -> None:
     assert bus.asked[0].body == {"rate": 5.0, "reason": "mended"}
 
 
+def test_what_is_resent_out_of_a_strict_order_is_said(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/api/v1/resends/j/rerun", (202, {"id": "k", "rerun_of": "j"}))
+    bus.on("POST", "/api/v1/resends", (202, {"id": "k"}))
+    bus.on("POST", "/api/v1/messages/m/resend", (202, {"id": "k", "subscriptions": []}))
+    bus.on("GET", "/api/v1/resends/k", {"id": "k", "state": "done", "counts": {**COUNTS, "waiting": 0, "delivered": 3}})
+    cli("resend", "--rerun", "j", "--reorder")
+    cli("resend", "--destination", "a", "--from", "2h", "--to", "1h", "--reorder")
+    cli("resend", "m", "--reorder")
+    assert [asked.body["reorder"] for asked in bus.asked if asked.method == "POST"] == [True, True, True]
+
+
 @pytest.mark.parametrize(
     "given", [("--pause", "j", "--cancel", "j"), ("--pause", "j", "x"), ("--cancel", "j", "--destination", "a")]
 )

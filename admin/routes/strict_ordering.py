@@ -1,0 +1,129 @@
+"""Routes of the chains of strictly ordered destinations: how they are, and what people decide about them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from fastapi import APIRouter
+
+from admin.deps import Configurer, Reader, ServicesDep
+from admin.models.base import Code
+from admin.models.repair import AbandonBody, ReleaseProducerBody
+from admin.models.responses.strict_ordering import AbandonedView, ReleasedProducerView, StrictOrderView
+from admin.requests.audited import AuditedRoute, NotingDep
+from admin.showing.chain_views import costs_view, known_sum, order_view, producer_view, waiting_view
+from admin.showing.strict_orders import StrictOrders
+from bus.domain.destination import Destination
+from bus.domain.ordering.chain import Chain, Lease, Segment
+from bus.domain.ordering.deciding import (
+    abandon,
+    cost_of_abandoning,
+    cost_of_releasing,
+    producer_of,
+    release_producer,
+    segment_of,
+)
+from bus.errors import Conflict
+from bus.sentences import sentence
+
+router = APIRouter(prefix="/destinations/{code}/ordering", tags=["ordering"], route_class=AuditedRoute)
+_FORCE: Final = sentence("remove it all the same only if it is lost for good: {option}", option="force")
+
+
+@router.get("")
+async def get_strict_order(code: Code, services: ServicesDep, principal: Reader) -> StrictOrderView:
+    """Return the chain of a strictly ordered destination, its groups of brokers, and what blocks; 422 for others.
+
+    ``send`` are the groups that may take messages, the one that does first; ``consume`` is what is to be read, oldest
+    first. ``groups`` is what the process that answers knows of them: it asks those that it has configured. ``blocked``
+    is empty while messages flow, or will within seconds.
+    """
+    found = await services.strict_orders.of(code)
+    return order_view(services.strict_orders, found, principal)
+
+
+@router.post("/abandon")
+async def abandon_group(
+    code: Code, body: AbandonBody, services: ServicesDep, noting: NotingDep, _: Configurer
+) -> AbandonedView:
+    """Have nobody wait for what a group of brokers still holds, which is lost for good; a dry run says what it costs.
+
+    409 for the group that takes messages now, and for one that answers, or that the process that is asked does not
+    know, unless ``force``; 404 for one that has nothing to be read. If the group comes back, what it holds is sent
+    again behind all others.
+    """
+    orders = services.strict_orders
+    destination = orders.destination(code)
+    segment = segment_of(code, (await orders.documents.read(code)).chain, body.group)
+    if not body.force:
+        _check_lost(orders, destination, body.group)
+    waiting = orders.waiting(destination, segment)
+    count = known_sum(waiting)
+    if not body.dry_run:
+        await orders.documents.change(code, partial(_abandoned, code, segment))
+    noting.compare({}, {**body.model_dump(), "epoch": segment.epoch, "waiting": "unknown" if count is None else count})
+    return AbandonedView(
+        group=body.group,
+        epoch=segment.epoch,
+        dry_run=body.dry_run,
+        waiting=waiting_view(waiting),
+        count=count,
+        costs=costs_view(cost_of_abandoning(body.group, count)),
+    )
+
+
+@router.post("/release-producer")
+async def release_strict_producer(
+    code: Code, body: ReleaseProducerBody, services: ServicesDep, noting: NotingDep, principal: Configurer
+) -> ReleasedProducerView:
+    """Let others send to a destination that a producer has for itself; a dry run says what it costs.
+
+    What that producer's spool still has is refused from then on. 404 when no producer has it.
+    """
+    orders = services.strict_orders
+    orders.destination(code)
+    lease = producer_of(code, (await orders.documents.read(code)).chain)
+    if not body.dry_run:
+        await orders.documents.change(code, partial(_released, code, lease))
+    noting.compare({}, {**body.model_dump(), "producer": lease.owner, "epoch": lease.epoch})
+    return ReleasedProducerView(
+        producer=producer_view(lease, principal),
+        dry_run=body.dry_run,
+        costs=costs_view(cost_of_releasing(lease.owner)),
+    )
+
+
+def _abandoned(code: str, seen: Segment, chain: Chain) -> Chain:
+    """Return the chain without a segment that was seen; another one of that group is not what was decided about."""
+    if segment_of(code, chain, seen.group).epoch != seen.epoch:
+        raise _changed(code)
+    return abandon(code, chain, seen.group)
+
+
+def _released(code: str, seen: Lease, chain: Chain) -> Chain:
+    if producer_of(code, chain).epoch != seen.epoch:
+        raise _changed(code)
+    return release_producer(code, chain)
+
+
+def _changed(code: str) -> Conflict:
+    return Conflict(
+        sentence("the chain of {code} changed meanwhile; nothing was changed", code=repr(code)),
+        hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+    )
+
+
+def _check_lost(orders: StrictOrders, destination: Destination, name: str) -> None:
+    """Raise ``Conflict`` for a group that can be read, or of which this process cannot say that it cannot."""
+    group = orders.group(destination, name)
+    if group is None:
+        raise Conflict(
+            sentence("group {group} is not configured here, so nobody can say whether it answers", group=repr(name)),
+            hint=_FORCE,
+        )
+    if group.lags() is not None:
+        raise Conflict(
+            sentence("group {group} answers: what it holds is read in order; nothing was changed", group=repr(name)),
+            hint=_FORCE,
+        )

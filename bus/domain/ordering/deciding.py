@@ -1,0 +1,86 @@
+"""What a person decides about a chain, and what that costs."""
+
+from __future__ import annotations
+
+from bus.domain.ordering.chain import Chain, Lease, Segment, abandoned, produced_by
+from bus.errors import Conflict, NotFound
+from bus.sentences import Said, sentence
+
+
+def segment_of(code: str, chain: Chain, group: str) -> Segment:
+    """Return what a group still has to be read of, which a person may have nobody wait for.
+
+    Raises
+    ------
+    NotFound
+        The group has nothing to be read.
+    Conflict
+        It takes messages now.
+    """
+    found = [segment for segment in chain.consume if segment.group == group]
+    if not found:
+        raise NotFound(
+            sentence("group {group} has nothing that is to be read of {code}", group=repr(group), code=repr(code)),
+            hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+        )
+    if found[0] is chain.current:
+        raise Conflict(
+            sentence(
+                "group {group} takes the messages to {code} now; nothing was changed",
+                group=repr(group),
+                code=repr(code),
+            ),
+            hint=sentence("wait until senders moved on: they do when it does not take the next message"),
+        )
+    return found[0]
+
+
+def abandon(code: str, chain: Chain, group: str) -> Chain:
+    """Return the chain without what a group still has; raises as ``segment_of`` does."""
+    segment_of(code, chain, group)
+    return abandoned(chain, group)
+
+
+def producer_of(code: str, chain: Chain) -> Lease:
+    """Return the producer that alone may send; raises ``NotFound`` when there is none."""
+    if not chain.producer.owner:
+        raise NotFound(
+            sentence("no producer has {code} for itself; nothing was changed", code=repr(code)),
+            hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+        )
+    return chain.producer
+
+
+def release_producer(code: str, chain: Chain) -> Chain:
+    """Return the chain without a producer; raises as ``producer_of`` does."""
+    producer_of(code, chain)
+    return produced_by(chain, "", "")
+
+
+def cost_of_abandoning(group: str, waiting: int | None) -> list[Said]:
+    """Return what is lost or comes out of order when nobody waits for a group any more.
+
+    Parameters
+    ----------
+    waiting
+        How many messages are known to wait there, summed over subscriptions; None when nobody can say.
+    """
+    count = (
+        sentence("{count} messages are known to wait on group {group}", count=waiting, group=group)
+        if waiting is not None
+        else sentence("nobody can say how many messages wait on group {group}", group=group)
+    )
+    return [
+        count,
+        sentence("what was sent after them is delivered now, before them"),
+        sentence("if the group comes back, they are sent again behind all others, out of order"),
+        sentence("if its disks are lost, nobody gets them unless they are resent: their traces stay pending"),
+    ]
+
+
+def cost_of_releasing(owner: str) -> list[Said]:
+    """Return what a producer loses that does not send alone any more."""
+    return [
+        sentence("what the spool of {owner} still has is refused from now on, also when it comes back", owner=owner),
+        sentence("another producer may send at once, without waiting for that"),
+    ]

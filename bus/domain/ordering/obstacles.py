@@ -1,0 +1,152 @@
+"""What a strictly ordered destination waits for, and what a person does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from bus.domain.ordering.chain import Chain, Role, Segment, Stands
+from bus.sentences import N_, Said, Sentence, listed, sentence
+
+_MOST_NAMED: Final = 3
+_NOBODY: Final = {
+    Role.SENDER: N_("no process sends to {code}: producers keep their messages in their spools"),
+    Role.READER: N_("no process reads {code}: its messages wait on their groups of brokers"),
+}
+_GONE: Final = {
+    Role.SENDER: N_("the process at {url} that sends to {code} is gone: producers keep their messages"),
+    Role.READER: N_("the process at {url} that reads {code} is gone: its messages wait on their groups of brokers"),
+}
+_TAKES_OVER: Final = {
+    Role.SENDER: N_("a receiver that knows its groups takes over within seconds; start one: {command}"),
+    Role.READER: N_("a dispatcher that knows its groups takes over within seconds; start one: {command}"),
+}
+_COMMANDS: Final = {Role.SENDER: "bus run receiver", Role.READER: "bus run dispatcher"}
+BRING_BACK: Final = sentence("bring the coordinator back, or start processes of one version; see: bus doctor")
+
+
+class GroupState(NamedTuple):
+    """How a group of brokers is, as one process knows it.
+
+    Attributes
+    ----------
+    answers
+        Whether enough of its copies answer for it to be read.
+    trouble
+        What is wrong with it; empty for nothing.
+    standing
+        What it said when it was asked last; None when it was not.
+    """
+
+    answers: bool
+    trouble: Said = ""
+    standing: Stands | None = None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether a group that has nothing to be read can take messages, or is about to."""
+        if self.standing is None:
+            return not self.trouble
+        return self.standing.is_whole and self.standing.is_empty
+
+
+class Obstacle(NamedTuple):
+    """What senders or readers wait for, as one of ``role`` sees it, and what a person does next."""
+
+    role: Role
+    what: Sentence
+    next_step: Sentence
+
+
+def obstacles(
+    code: str,
+    chain: Chain,
+    subscriptions: Collection[str],
+    groups: Mapping[str, GroupState],
+    gone: Collection[Role] = (),
+) -> list[Obstacle]:
+    """Return what holds up a destination, senders first; nothing while messages flow, or will within seconds.
+
+    Parameters
+    ----------
+    groups
+        Those that are configured where this is asked, by name; of others nothing is known.
+    gone
+        The roles whose owners are known not to live any more.
+    """
+    found = [_owner(code, chain, role, is_gone=role in gone) for role in Role]
+    found.insert(1, _taking(code, chain, groups))
+    return [one for one in found if one is not None] + list(_reading(code, chain, subscriptions, groups))
+
+
+def _owner(code: str, chain: Chain, role: Role, *, is_gone: bool) -> Obstacle | None:
+    lease = chain.lease(role)
+    if lease.owner and not is_gone:
+        return None
+    what = sentence(_GONE[role], code=code, url=lease.url) if lease.owner else sentence(_NOBODY[role], code=code)
+    return Obstacle(role, what, sentence(_TAKES_OVER[role], command=_COMMANDS[role]))
+
+
+def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstacle | None:
+    """Return what is wrong when no group takes messages, and none is about to."""
+    waiting = [name for name in chain.send if name not in groups or not groups[name].trouble]
+    joining = [name for name, state in groups.items() if not chain.holds(name) and state.may_join]
+    if waiting or joining:
+        return None
+    return Obstacle(
+        Role.SENDER,
+        sentence("no group of brokers takes messages to {code}: producers keep them in their spools", code=code),
+        sentence("bring all copies of a group back; one that still has to be read takes none before it is empty"),
+    )
+
+
+def _reading(
+    code: str, chain: Chain, subscriptions: Collection[str], groups: Mapping[str, GroupState]
+) -> Iterator[Obstacle]:
+    """Yield the segments that are next for some subscriptions and cannot be read."""
+    for segment in chain.consume:
+        names = [name for name in sorted(subscriptions) if chain.next_for(name) == segment]
+        if names and not (segment.group in groups and groups[segment.group].answers):
+            yield _unreadable(code, chain, segment, names, is_known=segment.group in groups)
+
+
+def _unreadable(code: str, chain: Chain, segment: Segment, names: list[str], *, is_known: bool) -> Obstacle:
+    group, current = segment.group, chain.current
+    values = {"names": listed(names, _MOST_NAMED), "code": code, "group": group}
+    abandon = f"bus ordering abandon {code} {group}"
+    if not is_known:
+        return Obstacle(
+            Role.READER,
+            sentence("{names} of {code} wait for group {group}, which is not configured here", **values),
+            sentence(
+                "name it in the configuration again until it is read to its end; if it is lost for good: {command}",
+                command=abandon,
+            ),
+        )
+    if current == segment:
+        return Obstacle(
+            Role.READER,
+            sentence("{names} of {code} wait for group {group}, which does not answer", **values),
+            sentence("bring its brokers back; senders go on with another group when they next write"),
+        )
+    what = (
+        sentence(
+            "{names} of {code} wait for group {group}, which does not answer; senders went on with {current}",
+            current=current.group,
+            **values,
+        )
+        if current is not None
+        else sentence("{names} of {code} wait for group {group}, which does not answer, nor does another", **values)
+    )
+    return Obstacle(
+        Role.READER,
+        what,
+        sentence(
+            "bring its brokers back: what they hold comes first; if it is lost for good: {command}", command=abandon
+        ),
+    )
+
+
+def no_chain(code: str, why: Said) -> Sentence:
+    """Return what is told of a destination whose chain the coordinator does not give."""
+    return sentence("the coordinator does not give the chain of {code}: {why}", code=code, why=why)

@@ -1,0 +1,42 @@
+"""What a person sends again of a strictly ordered destination comes out of order: only if that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from bus.domain.destination import Destination, Ordering
+from bus.errors import InvalidMessage
+from bus.sentences import listed, sentence
+
+_MOST_NAMED: Final = 3
+
+
+def check_reorder(destinations: Mapping[str, Destination], code: str | None, *, reorder: bool) -> None:
+    """Raise ``InvalidMessage`` when messages would be sent again out of a strict order that nobody gave up for them.
+
+    Parameters
+    ----------
+    destinations
+        All that are configured, by code.
+    code
+        Whose messages are sent again; None for any.
+    reorder
+        Whether somebody said that they may come out of order.
+    """
+    strict = [
+        found.code
+        for found in destinations.values()
+        if found.ordering is Ordering.STRICT and code in (None, found.code)
+    ]
+    if strict and not reorder:
+        raise InvalidMessage(
+            sentence(
+                "what is sent again comes behind all younger messages, and a strict order is kept by {names}",
+                names=listed(sorted(strict), _MOST_NAMED),
+            ),
+            hint=sentence(
+                "resume what holds the order up: bus ordering resume; reorder, or --reorder, sends others out of order"
+            ),
+            field="reorder",
+        )

@@ -1,0 +1,84 @@
+"""How groups of brokers are, and what a process knows to be wrong with a strictly ordered destination."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from bus.domain.ordering.chain import Chain, Role
+from bus.domain.ordering.obstacles import GroupState, no_chain, obstacles
+from bus.errors import StoreError
+from bus.ports.broker_group import BrokerGroup, Standing
+from bus.ports.clock import Clock
+from bus.ports.store import DocumentStore
+from bus.sentences import Said, joined, sentence
+
+_log = logging.getLogger(__name__)
+_EVERY: Final = 5.0
+_NOWHERE: Final = "doctor"
+
+
+def group_state(group: BrokerGroup, standing: Standing | None) -> GroupState:
+    """Return the state of a group as this process knows it, with what it said when it was asked last; asks nobody."""
+    return GroupState(group.lags() is not None, group.condition(), standing)
+
+
+def trouble_of(
+    code: str,
+    held: Mapping[Role, Chain | None],
+    trouble: Said,
+    subscriptions: Collection[str],
+    states: Mapping[str, GroupState],
+) -> Said:
+    """Return what holds a destination up, with what to do, as a process tells it that has some roles of it.
+
+    Of several processes each tells what its own roles wait for; of a coordinator that does not answer all tell.
+
+    Parameters
+    ----------
+    held
+        The chain as each of these roles knows it.
+    trouble
+        Why the coordinator did not do what it was asked last.
+    """
+    if trouble:
+        return no_chain(code, trouble)
+    return joined(
+        sentence("{first}; {second}", first=one.what, second=one.next_step)
+        for role, chain in held.items()
+        if chain is not None
+        for one in obstacles(code, chain, subscriptions, states)
+        if one.role is role
+    )
+
+
+class CoordinatorWatch:
+    """Looks now and then whether a coordinator answers, also while no destination needs it.
+
+    Attributes
+    ----------
+    trouble
+        Why it did not answer last; empty when it did.
+    """
+
+    def __init__(self, coordinator: DocumentStore, clock: Clock) -> None:
+        self._coordinator = coordinator
+        self._clock = clock
+        self.trouble: Said = ""
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await self._clock.sleep(_EVERY)
+
+    async def look(self) -> None:
+        """Read a document that need not be there."""
+        try:
+            await self._coordinator.get(_NOWHERE, _NOWHERE)
+        except StoreError as error:
+            _log.debug("the coordinator does not answer: %s", error)
+            self.trouble = error.said
+        else:
+            self.trouble = ""
