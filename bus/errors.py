@@ -24,6 +24,8 @@
     ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
     ├── RefusedElsewhere        the process that keeps a destination's order refused a message
     ├── NotLeader               another process sends to a strictly ordered destination          (retriable)
+    │   └── LeaseLost           a producer had the lease of one, and will not have it again
+    ├── Unconfirmed             no group of brokers has confirmed a message yet; it is kept, and sent
     ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
     ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
     ├── EgressDenied            a subscriber's address is one that the bus may not call
@@ -193,13 +195,37 @@ class PeerUnavailable(BusError):
 
 
 class NotLeader(BusError):
-    """Another process, or another producer, sends to a strictly ordered destination; ``url`` where that is known."""
+    """Another process, or another producer, sends to a strictly ordered destination.
+
+    ``url`` is where the process is, if that is known; ``wait`` in how many seconds to try again, 0 when nobody can say.
+    """
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", url: str = "") -> None:
+    def __init__(self, message: Said, *, hint: Said = "", url: str = "", wait: int = 1) -> None:
         super().__init__(message, hint=hint)
         self.url = url
+        self.wait = wait
+
+
+class LeaseLost(NotLeader):
+    """A message is of a producer that is not, and never will be again, the one that sends to its destination."""
+
+    retriable = False
+
+    def __init__(self, message: Said, *, hint: Said = "") -> None:
+        super().__init__(message, hint=hint, wait=0)
+
+
+class Unconfirmed(BusError):
+    """A message is on this machine's disk, and it is sent; whether a group of brokers has it, nobody has said yet.
+
+    It is not to be sent again: it would be another message. ``id`` is its own.
+    """
+
+    def __init__(self, message: Said, *, hint: Said = "", id: str = "") -> None:  # noqa: A002
+        super().__init__(message, hint=hint)
+        self.id = id
 
 
 class RefusedElsewhere(BusError):

@@ -24,6 +24,13 @@ def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema}}}
 
 
+_DESTINATION: Final[dict[str, Any]] = {
+    "name": "destination",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string"},
+}
+_OWNER: Final[dict[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
 PATHS: Final[dict[str, Any]] = {
     "/v1/messages/{destination}": {
         "post": {
@@ -33,7 +40,7 @@ PATHS: Final[dict[str, Any]] = {
             "operationId": "send_message",
             "security": by_key(),
             "parameters": [
-                {"name": "destination", "in": "path", "required": True, "schema": {"type": "string"}},
+                _DESTINATION,
                 *({"name": name, "in": "header", "schema": {"type": "string"}} for name in _HEADERS),
             ],
             "requestBody": {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
@@ -56,7 +63,14 @@ PATHS: Final[dict[str, Any]] = {
         "post": {
             "tags": ["ingest"],
             "summary": "Send a batch, a line of JSON each",
-            "description": "At most 1,000 lines and 16 MiB. Answered once every accepted line is on disk.",
+            "description": (
+                "At most 1,000 lines and 16 MiB. Answered once every accepted line is on disk. A line is an object "
+                "with `destination` and either `body` (JSON) or `body_base64`, and what else is known of `id`, "
+                "`biz_id`, `key`, `routing_key`, `source`, `sent_at`, `deliver_at`, `headers`, `content_type`, "
+                "`idempotency_key`, `traceparent`, `tracestate`, `original_id`, `replay` and `producer`, the epoch of "
+                "the lease (`POST /v1/producers/{destination}`) under which it is sent to a strictly ordered "
+                "destination. The `error` of a line has `leader` where another process sends to its destination."
+            ),
             "operationId": "send_messages",
             "security": by_key(),
             "requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string", "format": "binary"}}}},
@@ -67,6 +81,51 @@ PATHS: Final[dict[str, Any]] = {
                 },
                 **refusals(401, 413, 415, 507),
             },
+        }
+    },
+    "/v1/producers/{destination}": {
+        "post": {
+            "tags": ["ingest"],
+            "summary": "Take the lease of a strictly ordered destination, to send to it alone",
+            "description": (
+                "`owner` names one life of a producer, which may ask again. Messages with its `epoch` as their "
+                "`producer` are the only ones that are accepted until the lease is released. 409 says who has it; the "
+                "`leader` of a 503 is the process to ask instead."
+            ),
+            "operationId": "take_producer_lease",
+            "security": by_key(),
+            "parameters": [_DESTINATION],
+            "requestBody": {
+                "required": True,
+                **_json({"type": "object", "required": ["owner"], "properties": {"owner": _OWNER}}),
+            },
+            "responses": {
+                "200": {
+                    "description": "It is the producer's",
+                    **_json(
+                        {
+                            "type": "object",
+                            "required": ["epoch", "owner"],
+                            "properties": {"epoch": {"type": "integer"}, "owner": {"type": "string"}},
+                        }
+                    ),
+                },
+                **refusals(401, 404, 409, 413, 415, 422),
+            },
+        }
+    },
+    "/v1/producers/{destination}/{owner}": {
+        "delete": {
+            "tags": ["ingest"],
+            "summary": "Release the lease of a strictly ordered destination",
+            "description": (
+                "In the name of a producer of which nothing is left to be sent; what is sent with its epoch after that "
+                "is refused for good. Nothing changes when another one has the lease."
+            ),
+            "operationId": "release_producer_lease",
+            "security": by_key(),
+            "parameters": [_DESTINATION, {"name": "owner", "in": "path", "required": True, "schema": _OWNER}],
+            "responses": {"204": {"description": "It is not the producer's"}, **refusals(401, 404, 422)},
         }
     },
     "/v1/events": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -21,6 +21,7 @@ _OWN_HEADER: Final = b"bus-header-"
 _CLOUD_EVENT: Final = b"ce-"
 IDENTIFYING: Final = frozenset({b"bus-message-id", b"idempotency-key", b"ce-id"})
 """Headers without which a single message is no repetition of another."""
+_GREATEST: Final = 2**63 - 1
 _NULL: Final = b"null"
 _JSON: Final = "application/json"
 _BINARY: Final = "application/octet-stream"
@@ -29,7 +30,8 @@ _BINARY: Final = "application/octet-stream"
 class Draft(msgspec.Struct, gc=False):
     """What the producer said; the receiver stamps the rest. Times in milliseconds since the epoch, 0 when not given.
 
-    ``event`` has source and id of a CloudEvent without an Idempotency-Key of the producer's own.
+    ``event`` has source and id of a CloudEvent without an Idempotency-Key of the producer's own; ``producer`` is the
+    epoch of a producer that has the lease of a strictly ordered destination.
     """
 
     destination: str
@@ -49,6 +51,7 @@ class Draft(msgspec.Struct, gc=False):
     event: tuple[str, ...] = ()
     original_id: str = ""
     replay: str = ""
+    producer: int = 0
 
     @property
     def repeats(self) -> tuple[str, ...]:
@@ -74,6 +77,7 @@ class _Line(msgspec.Struct):
     tracestate: str | None = None
     original_id: str | None = None
     replay: str | None = None
+    producer: Annotated[int, msgspec.Meta(ge=0, le=_GREATEST)] | None = None
     body: msgspec.Raw = msgspec.Raw()
     body_base64: str | None = None
 
@@ -143,6 +147,7 @@ def draft_of_line(line: bytes) -> Draft:
         idempotency_key=check_text(found.idempotency_key or "", "idempotency_key"),
         original_id=_id(found.original_id, "original_id") if found.original_id else "",
         replay=_replay(found.replay, "replay") if found.replay else "",
+        producer=found.producer or 0,
     )
 
 

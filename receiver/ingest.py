@@ -14,10 +14,10 @@ import msgspec
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, Ordering
 from bus.domain.identity import id_time, new_id
-from bus.domain.message import Message, check_destination, check_size, encode_message
+from bus.domain.message import Message, check_size, encode_message
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
-from bus.errors import BusError, Conflict, InvalidDestination, InvalidMessage, StoreUnavailable
+from bus.errors import BusError, Conflict, InvalidMessage
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -25,6 +25,7 @@ from bus.ports.spool import NewRecord, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
+from receiver.destinations import find_destination, no_producers
 from receiver.draft import Draft
 from receiver.duplicates import (
     MOST_AHEAD,
@@ -42,7 +43,7 @@ from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.repetitions import Repetitions
 from receiver.source_counters import SourceCounters
-from receiver.strict_writing import StrictWriting
+from receiver.strict_writing import Produced, StrictWriting
 
 _PATIENCE: Final = 0.1
 _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
@@ -58,6 +59,7 @@ class Accepted(NamedTuple):
 
 class _Fresh(NamedTuple):
     message: Message
+    producer: int
     place: Place
     record: NewRecord
     content: bytes | None
@@ -159,7 +161,7 @@ class Ingest:
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
-        return self._destination(destination).max_bytes
+        return find_destination(self._registry, destination).max_bytes
 
     async def accept_one(self, draft: Draft, principal: Principal) -> Accepted:
         """Accept one message; durable when it returns.
@@ -298,7 +300,7 @@ class Ingest:
         if scope:
             claim = Claim(message.id, digest(draft.body), now)
             self._keys.claim(scope, claim, call.stored)
-        call.fresh.append(_Fresh(message, place, record, content, scope, claim))
+        call.fresh.append(_Fresh(message, draft.producer, place, record, content, scope, claim))
         return Accepted(message.id, False)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -311,8 +313,10 @@ class Ingest:
 
     def _examine(self, draft: Draft, principal: Principal) -> Destination:
         """Return where the draft goes, when this principal may send it there."""
-        destination = self._destination(draft.destination)
+        destination = find_destination(self._registry, draft.destination)
         principal.require("ingest", draft.destination)
+        if draft.producer and destination.ordering is not Ordering.STRICT:
+            raise no_producers(destination)
         check_size(draft.body, draft.headers, destination.max_bytes)
         return destination
 
@@ -327,7 +331,7 @@ class Ingest:
         for item in call.fresh:
             left.setdefault(item.place, []).append(item)
         try:
-            refused = await self._strict.write([item.message for item in call.fresh])
+            refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
             for place, items in list(left.items()):
                 self._undo([item for item in items if item.message.id in refused])
                 left[place] = [item for item in items if item.message.id not in refused]
@@ -363,22 +367,6 @@ class Ingest:
             self._recent.forget(item.message.id)
             if item.scope:
                 self._keys.unclaim(item.scope)
-
-    def _destination(self, code: str) -> Destination:
-        destination = self._registry.catalog.destinations.get(code)
-        if destination is None:
-            check_destination(code)
-            if self._registry.is_old:
-                raise StoreUnavailable(
-                    f"destination {code!r} is not in the configuration kept on disk, and the store is away",
-                    hint="send it again: it is looked for when the store is back",
-                )
-            raise InvalidDestination(
-                f"there is no destination {code!r}",
-                hint=f"make it with: bus destination set {code}",
-                field="destination",
-            )
-        return destination
 
 
 def _chosen(drafts: Sequence[Draft | BusError], places: Sequence[int]) -> list[Draft]:

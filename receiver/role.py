@@ -16,6 +16,8 @@ from receiver.events_app import EventsApp
 from receiver.forwarding import ACCEPT, ForwardedApp, Forwarding
 from receiver.ingest import Ingest
 from receiver.placement import Placement
+from receiver.producers_app import PREFIX as PRODUCERS
+from receiver.producers_app import ProducersApp
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -58,6 +60,7 @@ class ReceiverService:
                 PREFIX: IngestApp(ingest, context.keyring, rejections),
                 ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
                 AGAIN: WritingAgainApp(context.chains, context.peer_key),
+                PRODUCERS: ProducersApp(context.chains, registry, context.keyring),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),
             },
             endpoint=MessageEndpoint(ingest, context.keyring),

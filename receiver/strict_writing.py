@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bus.domain.message import Message
 from bus.errors import BusError, NotLeader, TransportUnavailable
@@ -22,8 +22,15 @@ class Writing(Protocol):
         ...
 
 
+class Produced(NamedTuple):
+    """A message, and the epoch of the producer that sends alone to its destination; 0 for a plain one."""
+
+    message: Message
+    producer: int = 0
+
+
 class StrictWriting:
-    """Has what one call accepts written, of each destination in order."""
+    """Has what one call accepts written, of each destination and producer in order."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
@@ -32,20 +39,20 @@ class StrictWriting:
         """Whether a destination keeps a strict order."""
         return self._writing.is_strict(code)
 
-    async def write(self, messages: Sequence[Message]) -> dict[str, BusError]:
+    async def write(self, produced: Sequence[Produced]) -> dict[str, BusError]:
         """Have messages written, but for those of other destinations; return by id why one is not held for sure."""
-        by_code: dict[str, list[Message]] = {}
-        for message in messages:
+        groups: dict[tuple[str, int], list[Message]] = {}
+        for message, producer in produced:
             if message.expected and self._writing.is_strict(message.destination):
-                by_code.setdefault(message.destination, []).append(message)
+                groups.setdefault((message.destination, producer), []).append(message)
         refused: dict[str, BusError] = {}
-        for code, found in by_code.items():
-            refused |= await self._write(code, found)
+        for (code, producer), messages in groups.items():
+            refused |= await self._write(code, messages, producer)
         return refused
 
-    async def _write(self, code: str, messages: Sequence[Message]) -> dict[str, BusError]:
+    async def _write(self, code: str, messages: Sequence[Message], producer: int) -> dict[str, BusError]:
         try:
-            count = await self._writing.send(code, messages)
+            count = await self._writing.send(code, messages, producer)
         except NotLeader as error:
             return {message.id: error for message in messages}
         return {message.id: _unsure(code) for message in messages[count:]}

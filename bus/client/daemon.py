@@ -13,10 +13,11 @@ from bus import spool
 from bus.client import home
 from bus.client.backoff import Backoff
 from bus.client.gate import GATE
-from bus.client.http import ReceiverClient, Reply
+from bus.client.http import Reply
 from bus.client.lanes import CONSUMER, REJECTED
 from bus.client.options import REQUEST_LINES, Options
-from bus.client.sender import Batch, Sender, oldest, waiting, waiting_lanes
+from bus.client.receivers import CONFIGURED, Receivers
+from bus.client.sender import Sender, oldest, waiting, waiting_lanes
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import NewRecord
 
@@ -41,7 +42,7 @@ class Daemon:
         self._spool = own
         self._own = self._sender(own)
         self._adopted: dict[Path, tuple[spool.BlockingSpool, Sender]] = {}
-        self._receiver: ReceiverClient | None = None
+        self._receivers = Receivers(options)
         self._outage = self._backoff()
         self._most = REQUEST_LINES
         self._next_sweep = 0.0
@@ -51,6 +52,7 @@ class Daemon:
         self._stopping = False
         self._resting = False
         self._in_outage = False
+        self._is_deaf = False
         self.has_ended = False
         self.progress = Condition()
 
@@ -65,7 +67,7 @@ class Daemon:
 
     def ring(self) -> None:
         """Say that there is something new; during an outage that wakes nobody, since nothing can be done about it."""
-        if not (self._in_outage or self._bell.is_set()):
+        if not (self._is_deaf or self._bell.is_set()):
             self._bell.set()
 
     def hurry(self) -> None:
@@ -128,7 +130,8 @@ class Daemon:
         if now >= self._next_sweep:
             self._sweep(now)
         self._in_outage = now < self._outage.due
-        if self._in_outage:
+        self._is_deaf = self._in_outage and not self._receivers.has_leaders
+        if self._is_deaf:
             self._own.rest()
             return min(self._outage.due, self._next_sweep) - now
         if self._round():
@@ -138,6 +141,8 @@ class Daemon:
 
     def _due_times(self) -> Iterable[float]:
         yield self._next_sweep
+        if self._in_outage:
+            yield self._outage.due
         for sender in (self._own, *(sender for _, sender in self._adopted.values())):
             due = sender.due()
             if due is not None:
@@ -165,30 +170,33 @@ class Daemon:
         return self._deliver(self._own, earlier) or sent
 
     def _deliver(self, sender: Sender, held: Container[str]) -> bool:
-        batch = sender.gather(self._most, held)
+        """Send one batch to each receiver that something waits for; return whether there was any."""
+        sent = False
+        for target in self._receivers.targets:
+            if not (target == CONFIGURED and self._in_outage):
+                sent = self._deliver_to(target, sender, held) or sent
+        return sent
+
+    def _deliver_to(self, target: str, sender: Sender, held: Container[str]) -> bool:
+        receivers = self._receivers
+        batch = sender.gather(self._most, lambda lane: lane not in held and receivers.takes(target, lane))
         if not batch.records:
             return False
         try:
-            reply = self._post(batch)
-            sender.settle(batch, reply)
+            reply = receivers.post(target, batch)
+            sender.settle(batch, reply, receivers.learn(target, batch, reply))
         except Exception:
             sender.release(batch)
             raise
-        self._note(reply, len(batch.records))
+        if target == CONFIGURED:
+            self._note(reply, len(batch.records))
+        elif reply.splits:
+            self._most = max(1, len(batch.records) // 2)
         self._tell()
         return True
 
-    def _post(self, batch: Batch) -> Reply:
-        if self._receiver is None:
-            options = self._options
-            with GATE:  # an import that a fork cuts off can never be finished in the child
-                self._receiver = ReceiverClient(
-                    options.url, options.api_key, options.clock, options.timeout, options.transport
-                )
-        return self._receiver.post(batch.lines, batch.ids)
-
     def _note(self, reply: Reply, size: int) -> None:
-        """Learn from the reply as a whole: how long to wait, and how much to send at once."""
+        """Learn from the configured receiver's reply as a whole: how long to wait, and how much to send at once."""
         if reply.results is not None:
             if self._outage.failures:
                 _log.info("%s takes messages again", self._options.url)
@@ -265,8 +273,7 @@ class Daemon:
             with suppress(SpoolError), GATE:
                 adopted.close()
         self._adopted.clear()
-        if self._receiver is not None:
-            self._receiver.close()
+        self._receivers.close()
         self.has_ended = True
         self._tell()
 

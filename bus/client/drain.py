@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from bus.client import home
 from bus.client.backoff import Backoff
-from bus.client.http import ReceiverClient
-from bus.client.lanes import CONSUMER, OUT, REJECTED, decode_rejected
-from bus.client.line import decode_line
+from bus.client.lanes import CONSUMER, REJECTED, decode_rejected, lane_of
+from bus.client.line import decode_line, encode_line
 from bus.client.options import Options
-from bus.client.sender import Sender, rejected, waiting
+from bus.client.receivers import Receivers
+from bus.client.sender import Batch, Sender, rejected, waiting
 from bus.clock import SystemClock
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool
@@ -46,34 +49,34 @@ def drain(directory: Path, url: str, api_key: str | None, *, rejected: bool, sen
     spool = home.adopt(directory, SpoolOptions(consumers=(CONSUMER,)))
     if spool is None:
         return Drained(directory, problem="its process is alive and sends by itself")
-    options = Options(url=url, api_key=api_key)
-    receiver = ReceiverClient(url, api_key, options.clock, options.timeout, None)
+    receivers = Receivers(Options(url=url, api_key=api_key))
     try:
         if rejected:
             _restore(spool)
-        return _work(spool, receiver, sent)
+        return _work(spool, receivers, sent)
     finally:
-        receiver.close()
+        receivers.close()
         spool.close()
 
 
 def _restore(spool: BlockingSpool) -> None:
-    """Put rejected records back into their lanes."""
+    """Put rejected records back into their lanes, as plain messages: whoever sent them alone has lost that for good."""
     while records := spool.claim(CONSUMER, _CHUNK, REJECTED):
-        lines = [decode_rejected(record.payload).line for record in records]
+        lines = [decode_line(decode_rejected(record.payload).line) for record in records]
         new = [
-            NewRecord(OUT + decode_line(line).destination, line, record.time)
+            NewRecord(lane_of(line.destination), encode_line(replace(line, producer=0)), record.time)
             for line, record in zip(lines, records, strict=True)
         ]
         spool.exchange(CONSUMER, records, new, urgent=True)
 
 
-def _work(spool: BlockingSpool, receiver: ReceiverClient, sent: Callable[[int], object]) -> Drained:
+def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], object]) -> Drained:
     sender = Sender(spool, SystemClock(), lambda: Backoff(60, 60, random.random))
     total, most, problem = 0, 1000, ""
-    while (batch := sender.gather(most)).records:
-        reply = receiver.post(batch.lines, batch.ids)
-        sender.settle(batch, reply)
+    while (found := _next(sender, receivers, most)) is not None:
+        target, batch = found
+        reply = receivers.post(target, batch)
+        sender.settle(batch, reply, receivers.learn(target, batch, reply))
         if reply.results is not None:
             taken = sum(result.is_taken for result in reply.results)
             total += taken
@@ -91,3 +94,12 @@ def _work(spool: BlockingSpool, receiver: ReceiverClient, sent: Callable[[int], 
         problem = "refused for good: see bus spool show --lane rejected"
     removed = home.retire(spool)
     return Drained(spool.directory, total, left, refused, removed, problem)
+
+
+def _next(sender: Sender, receivers: Receivers, most: int) -> tuple[str, Batch] | None:
+    """Return what goes next, and to which receiver; None when nothing goes now."""
+    for target in receivers.targets:
+        batch = sender.gather(most, partial(receivers.takes, target))
+        if batch.records:
+            return target, batch
+    return None

@@ -37,7 +37,10 @@ _SPLITTING: Final = (400, _TOO_LARGE, 422, 500)
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """The problem document of a refused line; ``retry_after`` is in how many seconds to try again, 0 when not said."""
+    """The problem document of a refused line.
+
+    ``retry_after`` is in how many seconds to try again, 0 when not said; ``leader`` is who is to be asked instead.
+    """
 
     status: int = 0
     title: str = ""
@@ -45,6 +48,7 @@ class Reason(msgspec.Struct, frozen=True):
     hint: str = ""
     field: str = ""
     retry_after: int = 0
+    leader: str = ""
 
     def __str__(self) -> str:
         return self.detail or self.title or f"status {self.status}"

@@ -10,6 +10,17 @@ CONSUMER: Final = "send"
 OUT: Final = "out/"
 """Each destination has a lane of its own, so that one that is refused or slowed down holds up no other."""
 REJECTED: Final = "rejected"
+_ALONE: Final = "/alone"
+
+
+def lane_of(destination: str, producer: int = 0) -> str:
+    """Return the lane of a message; what a producer sends alone waits for nothing else, and nothing for it."""
+    return f"{OUT}{destination}{_ALONE}" if producer else f"{OUT}{destination}"
+
+
+def destination_of(lane: str) -> str:
+    """Return the destination of a lane out."""
+    return lane.removeprefix(OUT).removesuffix(_ALONE)
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True):

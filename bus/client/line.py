@@ -22,7 +22,10 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields of a line, as OpenAPI names them; ``body`` holds JSON made here, ``body_base64`` anything else."""
+    """The fields of a line, as OpenAPI names them; ``body`` holds JSON made here, ``body_base64`` anything else.
+
+    ``producer`` is the epoch of the lease under which it is sent to a strictly ordered destination, 0 for none.
+    """
 
     id: str
     destination: str
@@ -37,6 +40,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceparent: str = ""
     tracestate: str = ""
     original_id: str = ""
+    producer: int = 0
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: bytes | msgspec.UnsetType = msgspec.UNSET
 

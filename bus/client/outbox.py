@@ -16,7 +16,7 @@ from bus.client.daemon import Daemon
 from bus.client.events import EventLog
 from bus.client.gate import GATE
 from bus.client.http import THREAD
-from bus.client.lanes import CONSUMER, OUT
+from bus.client.lanes import CONSUMER, lane_of
 from bus.client.line import Line, encode_line
 from bus.client.options import REQUEST_BYTES, Options, Prepared
 from bus.client.sender import oldest, rejected, waiting, waiting_lanes
@@ -83,7 +83,7 @@ class Outbox:
     def waits(self, destination: str) -> bool:
         """Whether messages to a destination wait here; True when the disk cannot tell."""
         try:
-            return OUT + destination in waiting_lanes(self.stats())
+            return lane_of(destination) in waiting_lanes(self.stats())
         except SpoolError:
             return True
 
@@ -173,7 +173,7 @@ def record_of(line: Line, now: int) -> NewRecord:
             hint="send a reference to it",
             field="headers",
         )
-    return NewRecord(OUT + line.destination, payload, now)
+    return NewRecord(lane_of(line.destination, line.producer), payload, now)
 
 
 class _Starting:

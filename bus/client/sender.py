@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from bus.client.backoff import Backoff
 from bus.client.gate import GATE
 from bus.client.http import Reason, Reply, Result
-from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, encode_rejected
+from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.domain.identity import new_id
@@ -26,6 +26,7 @@ _CHUNK: Final = 64
 _UNREADABLE: Final = Reason(title="the record is not a line of a batch")
 _FIRST_SERVER_ERROR: Final = 500
 _TOO_MANY: Final = 429
+_AWAY: Final = 503
 _SHOWN: Final = 300
 
 
@@ -44,8 +45,8 @@ class Batch(NamedTuple):
 class Sender:
     """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
 
-    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). A
-    lane that got a 429 sends at most twice as many records at once as were taken, and twice that after each success.
+    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). One
+    that was asked to wait sends at most twice as many records at once as were taken, and twice that after each success.
 
     Parameters
     ----------
@@ -61,11 +62,11 @@ class Sender:
         self._most: dict[str, int] = {}
         self._unsettled = False
 
-    def gather(self, most: int = REQUEST_LINES, held: Container[str] = ()) -> Batch:
-        """Claim what fits into one request, from all lanes that are due and not held; may be empty."""
+    def gather(self, most: int = REQUEST_LINES, takes: Callable[[str], bool] = lambda _: True) -> Batch:
+        """Claim what fits into one request, from all lanes that are due and that it takes; may be empty."""
         batch = Batch([], [])
         with GATE:
-            lanes = [lane for lane in self._due_lanes() if lane not in held]
+            lanes = [lane for lane in self._due_lanes() if takes(lane)]
             share = max(1, most // len(lanes)) if lanes else 0
             room = REQUEST_BYTES
             for lane in lanes:
@@ -108,13 +109,16 @@ class Sender:
         batch.records.append(record)
         batch.ids.append(head.id)
 
-    def settle(self, batch: Batch, reply: Reply) -> None:
-        """Ack what was taken, set aside what is refused for good, and keep all else for a later try."""
+    def settle(self, batch: Batch, reply: Reply, moved: Collection[str] = ()) -> None:
+        """Ack what was taken, set aside what is refused for good, and keep all else for a later try.
+
+        What is refused for now of lanes that have ``moved`` goes to another receiver at once.
+        """
         with GATE:
             if reply.results is None:
                 self._keep(batch, reply)
                 return
-            taken, refused = _apart(batch.records, reply.results)
+            taken, refused = self._apart(batch.records, reply.results, moved)
             self._pace(taken, refused)
             if taken:
                 self.spool.ack(CONSUMER, taken)
@@ -124,9 +128,26 @@ class Sender:
             if refused:
                 self._refuse(refused, reply)
 
+    def _apart(
+        self, records: list[Record], results: list[Result], moved: Collection[str]
+    ) -> tuple[list[Record], list[tuple[Record, Reason]]]:
+        """Return what was taken, and what was refused; what goes elsewhere is the next to be gathered."""
+        taken, refused, elsewhere = [], [], []
+        for record, result in zip(records, results, strict=True):
+            reason = result.error or Reason(_FIRST_SERVER_ERROR, "no reason given")
+            if result.is_taken:
+                taken.append(record)
+            elif record.lane in moved and reason.leader:
+                elsewhere.append(record)
+            else:
+                refused.append((record, reason))
+        if elsewhere:
+            self.spool.release(CONSUMER, elsewhere)
+        return taken, refused
+
     def _pace(self, taken: list[Record], refused: list[tuple[Record, Reason]]) -> None:
         """Limit how much of a lane is sent at once to what the receiver takes; what it refuses was sent in vain."""
-        slowed = {record.lane for record, reason in refused if reason.status == _TOO_MANY}
+        slowed = {record.lane for record, reason in refused if _is_asked_to_wait(reason)}
         count = Counter(record.lane for record in taken)
         for lane in slowed:
             self._most[lane] = max(1, 2 * count[lane])
@@ -156,7 +177,7 @@ class Sender:
                 late.append(record)
             elif is_kept_trying(reason.status):
                 held.append((record, reason))
-                _log.info("%s is not taken now (%s); kept", record.lane.removeprefix(OUT), reason)
+                _log.info("%s is not taken now (%s); kept", destination_of(record.lane), reason)
             else:
                 rejected.append((record, reason))
         for reasons in _by_lane(held).values():
@@ -192,7 +213,7 @@ class Sender:
             chunk = refused[start : start + _CHUNK]
             records = [record for record, _ in chunk]
             if moved := self._exchange(records, [self._rejected(record, reason) for record, reason in chunk]):
-                lane, reason = records[0].lane.removeprefix(OUT), chunk[0][1]
+                lane, reason = destination_of(records[0].lane), chunk[0][1]
                 _log.error("%d message(s) to %s are refused for good, and kept: %s", moved, lane, reason)
 
     def _rejected(self, record: Record, reason: Reason) -> NewRecord:
@@ -268,11 +289,5 @@ def _by_lane(refused: list[tuple[Record, Reason]]) -> dict[str, list[tuple[Recor
     return found
 
 
-def _apart(records: list[Record], results: list[Result]) -> tuple[list[Record], list[tuple[Record, Reason]]]:
-    taken, refused = [], []
-    for record, result in zip(records, results, strict=True):
-        if result.is_taken:
-            taken.append(record)
-        else:
-            refused.append((record, result.error or Reason(_FIRST_SERVER_ERROR, "no reason given")))
-    return taken, refused
+def _is_asked_to_wait(reason: Reason) -> bool:
+    return reason.status == _TOO_MANY or (reason.status == _AWAY and reason.retry_after > 0)

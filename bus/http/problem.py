@@ -16,6 +16,7 @@ from bus.errors import (
     InvalidDestination,
     InvalidMessage,
     IssuerUnavailable,
+    LeaseLost,
     MessageTooLarge,
     NotFound,
     NotLeader,
@@ -70,6 +71,7 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (StoreUnavailable, 503),
     (TransportRefused, 409),
     (TransportError, 503),
+    (LeaseLost, 409),
     (NotLeader, 503),
     (PeerUnavailable, 503),
     (IssuerUnavailable, 503),
@@ -78,6 +80,8 @@ _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
 )
 
 
+PRODUCER: Final = "producer"
+"""``field`` of the refusal of a message whose producer has lost the lease of its destination."""
 # Refusals after which a producer's spool keeps a message: a key is mended, a rate passes.
 _PASSING: Final = frozenset({401, 403, 408, 425, 429})
 _FIRST_SERVER_ERROR: Final = 500
@@ -120,12 +124,14 @@ def problem_of(error: BusError) -> Problem:
     """Return the document of an error of the bus."""
     if isinstance(error, RefusedElsewhere):
         return problem(error.status, str(error), hint=error.hint, field=error.field, retry_after=error.wait)
-    wait = error.wait if isinstance(error, (QuotaUsedUp, TooManyAttempts)) else 0
+    wait = error.wait if isinstance(error, (NotLeader, QuotaUsedUp, TooManyAttempts)) else 0
     if isinstance(error, (AccessDenied, EventsUnavailable)):
         return problem(error.status, str(error), hint=error.hint, retry_after=wait)
     field = error.field if isinstance(error, (InvalidMessage, QuotaUsedUp)) else ""
     if isinstance(error, EgressDenied):
         field = "url"
+    elif isinstance(error, LeaseLost):
+        field = PRODUCER
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
     leader = error.url if isinstance(error, NotLeader) else ""
     return problem(status, str(error), hint=error.hint, field=field, retry_after=wait, leader=leader)

@@ -79,7 +79,8 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     epoch
         Raised with each new owner of a role and each new segment.
     producer
-        Who alone may send to the destination, where one has asked for that; the sender looks after it.
+        Who alone may send to the destination, where one has asked for that: until it is released, by whatever has sent
+        what was left of it, or by a person. No clock ends it.
     send
         Groups that can take messages, the one that does first.
     consume
@@ -108,6 +109,11 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         """The epoch of what the sender writes now."""
         current = self.current
         return max(self.sender.epoch, current.epoch if current is not None else 0)
+
+    @property
+    def admits(self) -> int:
+        """The producer's epoch of messages that may be sent now; 0, that of plain ones, while no producer is alone."""
+        return self.producer.epoch if self.producer.owner else 0
 
     def lease(self, role: Role) -> Lease:
         """Return who has a role."""
@@ -155,7 +161,7 @@ def vacated(chain: Chain, role: Role) -> Chain:
 
 
 def produced_by(chain: Chain, owner: str, url: str = "") -> Chain:
-    """Return the chain with another producer; what an earlier one has still under way is refused from then on."""
+    """Return the chain with another producer, or with none; what the one before still sends is refused for good."""
     return _replace(chain, epoch=chain.epoch + 1, producer=Lease(owner, url, chain.epoch + 1))
 
 

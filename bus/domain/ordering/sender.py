@@ -10,11 +10,12 @@ from bus.domain.ordering.chain import Chain, Lease, Role, Segment, joined, produ
 from bus.domain.ordering.chain_copy import ChainCopy
 from bus.domain.ordering.effects import Open, Procedure, Stand, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
-from bus.errors import NotLeader
+from bus.errors import LeaseLost, NotLeader
 from bus.sentences import sentence
 
 _AGAIN: Final = sentence("send it again under the same id: it is delivered once")
-_PRODUCER: Final = sentence("wait until it has ended: one producer at a time keeps the order")
+_WAIT: Final = sentence("it is accepted once that one has ended: one producer at a time keeps the order")
+_LOST: Final = sentence("take the lease anew, and look at what was refused before you send that again")
 
 
 class Admission(NamedTuple):
@@ -77,21 +78,28 @@ class ChainSender:
         if wanted != chain and self._leads(chain):
             yield from self.copy.put(chain, wanted)
 
-    def produce(self, owner: str, url: str, seen: int) -> Procedure[Lease | None]:
-        """Let a producer alone send from now on; return who may, or None while this process cannot say so.
+    def produce(self, owner: str) -> Procedure[Lease | None]:
+        """Let a producer alone send from now on, if no other one does.
 
-        Parameters
-        ----------
-        owner
-            Names one life of a producer: it may ask again.
-        seen
-            The epoch of the producer that it follows, so that a request that was late takes nothing from anybody.
+        Returns
+        -------
+        Lease
+            Of who sends alone by now: this one, or another. None while this process cannot say so; then the lease may
+            have been taken.
         """
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
-            if owner == chain.producer.owner or seen != chain.producer.epoch:
+            if chain.producer.owner:
                 return chain.producer
-            yield from self.copy.put(chain, produced_by(chain, owner, url))
+            yield from self.copy.put(chain, produced_by(chain, owner))
         return None
+
+    def release(self, owner: str) -> Procedure[bool]:
+        """Let others send again after a producer, if it is the one; False while this process cannot say so."""
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            if chain.producer.owner != owner:
+                return True
+            yield from self.copy.put(chain, produced_by(chain, ""))
+        return False
 
     def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[int]:
         """Write messages in order; return how many, from the first, two copies hold for sure.
@@ -102,6 +110,8 @@ class ChainSender:
         ------
         NotLeader
             Another process sends, or another producer does; nothing was written.
+        LeaseLost
+            Their producer is not the one any more, and never will be again.
         """
         done, failed = 0, set[str]()
         while done < len(messages):
@@ -124,17 +134,25 @@ class ChainSender:
             raise NotLeader(
                 sentence("another process sends to this destination by now; this message is not accepted"), hint=_AGAIN
             )
-        if chain.producer.epoch != admission.producer:
-            raise NotLeader(
-                sentence("another producer sends to this destination; this message is not accepted"), hint=_PRODUCER
+        if admission.producer == chain.admits:
+            return
+        if 0 < admission.producer <= chain.epoch:  # every later producer has a greater one
+            raise LeaseLost(
+                sentence("its producer has lost the lease of this destination; this message is never accepted"),
+                hint=_LOST,
             )
+        raise NotLeader(
+            sentence("another producer sends to this destination alone; this message is not accepted now"),
+            hint=_WAIT,
+            wait=0,
+        )
 
     def _leads(self, chain: Chain) -> bool:
         return self.tenure.is_held and self.tenure.is_mine(chain)
 
     def _head(self, failed: set[str], admission: Admission) -> Procedure[tuple[Segment, int] | None]:
         """Return the segment to write to, with a writer open, and the epoch; None while there is none."""
-        while (chain := (yield from self.copy.get())) is not None:
+        while (chain := (yield from self._known(admission))) is not None:
             self._check(chain, admission)
             current = chain.current
             if current is None or current == self._doubted or current.group not in {*self._groups} - failed:
@@ -148,6 +166,13 @@ class ChainSender:
             else:
                 failed.add(current.group)
         return None
+
+    def _known(self, admission: Admission) -> Procedure[Chain | None]:
+        """Return the chain, read anew when messages are of a producer that came after it was read."""
+        chain = yield from self.copy.get()
+        if chain is not None and chain.epoch < admission.producer:
+            chain = yield from self.copy.read()
+        return chain
 
     def _move(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
         """Put another group in the place of the current one; False while there is none.

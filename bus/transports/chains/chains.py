@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Ordering
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Chain, Role
+from bus.domain.ordering.chain import Chain, Lease, Role
+from bus.domain.ordering.effects import Procedure
 from bus.domain.ordering.reader import ChainReader
 from bus.domain.ordering.sender import ChainSender
 from bus.domain.ordering.tenure import TERMS, Terms
@@ -35,6 +36,7 @@ _AROUND: Final = 5  # signs of life between two looks at groups that are not in 
 _SLACK: Final = 60_000
 Listener = Callable[[], Awaitable[None]]
 Groups = Mapping[str, Mapping[str, BrokerGroup]]
+_Said = TypeVar("_Said")
 
 
 class _Strict:
@@ -49,6 +51,7 @@ class _Strict:
         self.sender: StrictSender | None = None
         self.reader: ChainReader | None = None
         self.leftovers: Leftovers | None = None
+        self._leases = asyncio.Lock()
         if Role.SENDER in chains.roles:
             owner, url = chains.owner, chains.url
             self.rules = ChainSender(owner, url, list(groups), clock.monotonic, clock.now, terms)
@@ -79,6 +82,18 @@ class _Strict:
         """Return what holds the destination up, as far as this process is the one to tell."""
         states = {name: group_state(group, self.driver.standings.get(name)) for name, group in self.groups.items()}
         return trouble_of(code, self._known, self.driver.trouble, subscriptions, states)
+
+    async def change_lease(self, code: str, change: Callable[[ChainSender], Procedure[_Said | None]]) -> _Said:
+        """Have one producer after another ask, so that none is answered by an earlier state than the one before it."""
+        if self.rules is None or self.sender is None:
+            raise _not_strict(code)
+        async with self._leases:
+            if not self.rules.tenure.is_held:
+                raise self.sender.elsewhere()
+            said = await self.driver.perform(change(self.rules))
+        if not said:
+            raise self.sender.in_doubt()
+        return said
 
     async def tend(self, now: int) -> None:
         """Go on with the roles, or take them."""
@@ -203,12 +218,40 @@ class Chains:
         Raises
         ------
         NotLeader
-            Another process sends to it; nothing was written.
+            Another process sends to it, or another producer does; nothing was written.
+        LeaseLost
+            Their producer is not the one any more.
         """
         found = self._strict.get(code)
         if found is None or found.sender is None:
             raise _not_strict(code)
         return await found.sender.send(messages, producer)
+
+    async def produce(self, code: str, owner: str) -> Lease:
+        """Let a producer alone send from now on, if no other one does; return who may by now: this one, or another.
+
+        Raises
+        ------
+        NotLeader
+            Another process sends to it, or the coordinator does not answer: then the lease may have been taken.
+        """
+        found = self._strict.get(code)
+        if found is None:
+            raise _not_strict(code)
+        return await found.change_lease(code, lambda rules: rules.produce(owner))
+
+    async def release(self, code: str, owner: str) -> None:
+        """Let others send again after a producer; nothing to do when it is not the one.
+
+        Raises
+        ------
+        NotLeader
+            Another process sends to it, or the coordinator does not answer: it is to be asked again.
+        """
+        found = self._strict.get(code)
+        if found is None:
+            raise _not_strict(code)
+        await found.change_lease(code, lambda rules: rules.release(owner))
 
     def elsewhere(self, code: str) -> NotLeader:
         """Return the error that names who sends to a destination instead."""
@@ -239,7 +282,7 @@ class Chains:
         chain = self.chain(code)
         try:
             if self.sends(code):
-                is_held = await self.send(code, [late], chain.producer.epoch if chain is not None else 0) == 1
+                is_held = await self.send(code, [late], chain.admits if chain is not None else 0) == 1
                 metrics.WRITTEN_AGAIN.labels(*labels.DESTINATIONS.of(code)).inc(is_held)
                 return is_held
             return chain is not None and await self._again(chain.sender.owner, code, late)

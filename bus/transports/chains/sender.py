@@ -44,6 +44,8 @@ class StrictSender:
         ------
         NotLeader
             Another process or another producer sends; nothing was written.
+        LeaseLost
+            Their producer is not the one any more.
         """
         if not self._rules.tenure.is_held:
             raise self.elsewhere()
@@ -65,6 +67,13 @@ class StrictSender:
             ),
             hint=sentence("send it to {url}", url=url) if url else sentence("send it again: one will, within seconds"),
             url=url,
+        )
+
+    def in_doubt(self) -> NotLeader:
+        """Return the error of a change of which nobody knows whether it was made."""
+        return NotLeader(
+            sentence("the coordinator does not say who sends to {code} alone by now", code=repr(self._code)),
+            hint=sentence("ask again: what was done already is not done twice"),
         )
 
     async def run(self) -> None:

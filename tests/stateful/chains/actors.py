@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from bus.domain.ordering.chain import Segment
-from bus.domain.ordering.effects import Effect, IsDrained, Open, Procedure, Put, Read, Refused, Stand, Write
+from bus.domain.ordering.chain import Segment, produced_by
+from bus.domain.ordering.effects import Effect, IsDrained, Known, Open, Procedure, Put, Read, Refused, Stand, Write
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.errors import NotLeader
@@ -118,16 +118,19 @@ class Receiver(_Process):
     def take_again(self, message: Sent, reply: Reply) -> None:
         """Take what came too late."""
         chain = self.sender.copy.chain
-        self.take(message, chain.producer.epoch if chain is not None else 0, reply)
+        self.take(message, chain.admits if chain is not None else 0, reply)
 
-    def produce(self, owner: str, seen: int, reply: Reply) -> None:
-        """Let a producer send from now on."""
-        self.host.spawn(self._produce(owner, seen, reply))
+    def produce(self, owner: str, reply: Reply) -> None:
+        """Let a producer send alone, if no other one does."""
+        self.host.spawn(self._answer(self.sender.produce(owner), reply))
 
-    def _produce(self, owner: str, seen: int, reply: Reply) -> Coroutine:
-        lease = yield from self.perform(self.sender.produce(owner, "", seen))
-        if lease is not None:
-            reply(lease)
+    def release(self, owner: str, reply: Reply) -> None:
+        """Let others send after a producer."""
+        self.host.spawn(self._answer(self.sender.release(owner), reply))
+
+    def _answer(self, procedure: Procedure[Any], reply: Reply) -> Coroutine:
+        if found := (yield from self.perform(procedure)):
+            reply(found)
 
     def _tend(self) -> Coroutine:
         while True:
@@ -269,31 +272,71 @@ class Dispatcher(_Process):
 
 
 class Producer:
-    """Sends messages one after another; now and then it dies, and its successor goes on behind what it had sent."""
+    """Sends messages one after another, alone; now and then it dies, and a successor goes on.
 
-    def __init__(self, host: Host, receivers: Callable[[], list[Receiver]], count: int, *, dies: float) -> None:
+    What the dead one left is sent in its name, and its lease released then; or a person gives it up.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        coordinator: Coordinator,
+        receivers: Callable[[], list[Receiver]],
+        count: int,
+        *,
+        dies: float,
+        swept: float,
+    ) -> None:
         self.host = host
         self.acked: list[int] = []
         self.is_over = False
+        self._coordinator = coordinator
         self._receivers = receivers
         self._count = count
         self._dies = dies
+        self._swept = swept
         host.spawn(self._send_all())
 
     def _send_all(self) -> Coroutine:
-        epoch = yield from self._begin(0)
+        dice = self.host.world.dice
+        epoch = yield from self._take_lease(0)
         for number in range(self._count):
-            while True:
-                answer = yield from self._send(number, epoch)
-                if answer:
-                    self.acked.append(number)
-                    break
-                if self.host.world.dice.random() < self._dies:
-                    epoch = yield from self._begin(number + 1)
-                    break
-                yield Sleep(0.3)
-            yield Sleep(self.host.world.dice.choice((0.0, 0.0, 0.3, 1.0)))
+            if (yield from self._send_until_it_dies(number, epoch)):
+                self.acked.append(number)
+            else:
+                if dice.random() < self._swept:
+                    yield from self._sweep(number, epoch)
+                else:
+                    yield from self._give_up()
+                epoch = yield from self._take_lease(number + 1)
+            yield Sleep(dice.choice((0.0, 0.0, 0.3, 1.0)))
         self.is_over = True
+
+    def _send_until_it_dies(self, number: int, epoch: int) -> Coroutine:
+        while not (yield from self._send(number, epoch)):
+            if self.host.world.dice.random() < self._dies:
+                return False
+            yield Sleep(0.3)
+        return True
+
+    def _sweep(self, number: int, epoch: int) -> Coroutine:
+        """Send what a dead one left, and release its lease."""
+        while not (yield from self._send(number, epoch)):
+            yield Sleep(0.3)
+        self.acked.append(number)
+        while not (yield from self._ask_all(lambda receiver: partial(receiver.release, _owner(self._life)))):
+            yield Sleep(0.5)
+
+    def _give_up(self) -> Coroutine:
+        """Have nobody send alone, as a person decides, whatever is still on its way."""
+        coordinator = self._coordinator
+        while True:
+            known = yield Call(coordinator.name, coordinator.read, Refused.UNKNOWN)
+            if isinstance(known, Known):
+                act = partial(coordinator.put, produced_by(known.chain, ""), known.version)
+                if isinstance((yield Call(coordinator.name, act, Refused.UNKNOWN)), int):
+                    return
+            yield Sleep(0.3)
 
     def _send(self, number: int, epoch: int) -> Coroutine:
         receivers = self._receivers()
@@ -305,14 +348,24 @@ class Producer:
                 return answer
         return False
 
-    def _begin(self, life: int) -> Coroutine:
-        """Take the place of the producer before, and return the epoch."""
-        owner, seen = f"producer-{life}", 0
+    def _take_lease(self, life: int) -> Coroutine:
+        """Send alone from now on, and return the epoch."""
+        self._life = life
         while True:
-            for receiver in self._receivers():
-                act = partial(receiver.produce, owner, seen)
-                lease = yield Call(receiver.host.name, act, None)
-                if lease is not None and lease.owner == owner:
-                    return lease.epoch
-                seen = lease.epoch if lease is not None else seen
+            lease = yield from self._ask_all(lambda receiver: partial(receiver.produce, _owner(life)))
+            if lease is not None and lease.owner == _owner(life):
+                return lease.epoch
+            if lease is not None:  # a request of an earlier life came after its release
+                yield from self._give_up()
             yield Sleep(0.5)
+
+    def _ask_all(self, asking: Callable[[Receiver], Callable[[Reply], None]]) -> Coroutine:
+        """Ask one receiver after another, until one says something."""
+        for receiver in self._receivers():
+            if (answer := (yield Call(receiver.host.name, asking(receiver), None))) is not None:
+                return answer
+        return None
+
+
+def _owner(life: int) -> str:
+    return f"producer-{life}"

@@ -55,6 +55,13 @@ class JoinsUndrained(ChainSender):
         return False
 
 
+class AdmitsAny(ChainSender):
+    """Takes messages of every producer, whoever has the lease."""
+
+    def _check(self, chain: Chain, admission: Admission) -> None:
+        super()._check(chain, admission._replace(producer=chain.admits))
+
+
 class GivesLate(ChainReader):
     """Gives what is read, of whatever epoch."""
 
@@ -68,6 +75,7 @@ _LONG: Final = Terms(lease=4.0, margin=-3.5)
 BUGS: Final[dict[str, Callable[[], Rules]]] = {
     "a segment is appended after its group was returned": partial(Rules, sender=AppendsLater),
     "a group joins before it is drained": partial(Rules, sender=JoinsUndrained),
+    "messages of an older producer are taken": partial(Rules, sender=AdmitsAny),
     "messages of older epochs are given": partial(Rules, reader=GivesLate),
     "a reader goes on without its lease": partial(Rules, checks_lease=False),
     "a lease is longer than the error of clocks": partial(

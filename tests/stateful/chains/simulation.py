@@ -51,8 +51,10 @@ class Simulation:
         producing = Host(self.world, "producer")
         for host in (*self._hosts, producing):
             host.start()
-        dies = dice.choice((0.0, 0.3, 0.8))
-        self._producer = Producer(producing, lambda: list(self._receivers.values()), MESSAGES, dies=dies)
+        dies, swept = dice.choice((0.0, 0.3, 0.8)), dice.choice((0.0, 0.5, 1.0))
+        receivers = lambda: list(self._receivers.values())  # noqa: E731
+        coordinator = self.places.coordinator
+        self._producer = Producer(producing, coordinator, receivers, MESSAGES, dies=dies, swept=swept)
 
     def run(self) -> Found:
         """Let everything fail for a while, then nothing, and judge."""

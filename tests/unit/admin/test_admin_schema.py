@@ -35,6 +35,8 @@ from receiver.events_app import EventsApp
 from receiver.forwarding import Forwarding
 from receiver.ingest import Ingest
 from receiver.placement import Placement
+from receiver.producers_app import PREFIX as PRODUCERS
+from receiver.producers_app import ProducersApp
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -94,7 +96,11 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
         world.keyring,
         Rejections(context.clock),
     )
-    received = {PREFIX: ingest, EVENTS_PATH: EventsApp(context.events, world.keyring)}
+    received = {
+        PREFIX: ingest,
+        PRODUCERS: ProducersApp(context.chains, context.registry, world.keyring),
+        EVENTS_PATH: EventsApp(context.events, world.keyring),
+    }
     world.offer(documented=PATHS)
     world.offer(routes={**received, "/api": world.app, "/openapi.json": Document(world.services)})
     return Gateway(context, world.introspection), key, KNOWN | {"message_id": sent.id, "job_id": job_id}

@@ -43,21 +43,33 @@ def problem(status: int, field: str = "") -> dict[str, Any]:
     return {"title": "No", "status": status, "detail": f"because {status}", "field": field}
 
 
+def led(line: dict[str, Any], leader: str = "", *, wait: int = 1) -> dict[str, Any]:
+    """Refuse a line, since another receiver sends to its destination."""
+    answer = refused(line, 503)
+    answer["error"] |= {"leader": leader, "retry_after": wait}
+    return answer
+
+
 def refused(line: dict[str, Any], status: int, field: str = "") -> dict[str, Any]:
     return {"id": line["id"], "status": "rejected", "error": problem(status, field)}
 
 
 class World:
-    """``answer`` is called with a request's lines and returns what a receiver would."""
+    """``answer`` is called with a request's lines and returns what a receiver would.
+
+    ``elsewhere`` has the answers of other receivers by host, and ``hosts`` says where each request went.
+    """
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.time = Time()
         self.requests: list[list[dict[str, Any]]] = []
+        self.hosts: list[str] = []
+        self.elsewhere: dict[str, Callable[[list[dict[str, Any]]], httpx.Response]] = {}
         self.judge: Callable[[dict[str, Any]], dict[str, Any]] = accepted
         self.answer: Callable[[list[dict[str, Any]]], httpx.Response] = self.judged
         limit = options.pop("spool_limit", 1 << 30)
         self.options = Options(
-            url="http://receiver",
+            url=options.pop("url", "http://receiver"),
             root=root,
             clock=self.time,
             random=lambda: 1.0,
@@ -71,15 +83,20 @@ class World:
         return httpx.Response(200, json={"results": [self.judge(line) for line in lines]})
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
-        assert request.url == "http://receiver/v1/messages"
+        assert request.url.path == "/v1/messages"
         assert request.headers["content-type"] == "application/x-ndjson"
         lines = [json.loads(line) for line in request.content.split(b"\n")]
         self.requests.append(lines)
-        return self.answer(lines)
+        self.hosts.append(request.url.host)
+        if request.url.host == "receiver":
+            return self.answer(lines)
+        return self.elsewhere[request.url.host](lines)
 
-    def send(self, destination: str = "a", *, body: bytes = b"x", spool: BlockingSpool | None = None) -> str:
+    def send(
+        self, destination: str = "a", *, body: bytes = b"x", producer: int = 0, spool: BlockingSpool | None = None
+    ) -> str:
         """Store a message in the process's own spool, or in another one."""
-        line = Line(id=new_id(self.time.now()), destination=destination, body_base64=body)
+        line = Line(id=new_id(self.time.now()), destination=destination, producer=producer, body_base64=body)
         (spool or self.spool).append([record_of(line, self.time.now())])
         return line.id
 

@@ -26,6 +26,7 @@ STATUS = {
     "PeerUnavailable": 503,
     "RefusedElsewhere": 503,
     "NotLeader": 503,
+    "LeaseLost": 409,
     "IssuerUnavailable": 503,
     "TransportUnavailable": 503,
     "TransportRefused": 409,
@@ -42,6 +43,7 @@ STATUS = {
     "ReceiverError": 500,
     "ReceiverUnavailable": 500,
     "ReceiverRefused": 500,
+    "Unconfirmed": 500,
 }
 DOCUMENTED = {400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 503, 507}
 

@@ -63,10 +63,10 @@ class SlowStore(MemoryStore):
 
 
 class World:
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    def __init__(self, store: SlowStore | None = None, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.events = MemoryEvents()
-        self.store = SlowStore()
+        self.store = store or SlowStore()
         self.spool = GatedSpool("publish", "store")
         self.transport = MemoryTransport()
         self.router = TransportRouter([self.transport], self.clock)

@@ -1,0 +1,115 @@
+"""The receiver that is configured, and those that it names for strictly ordered destinations."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from bus.client.gate import GATE
+from bus.client.http import Reason, ReceiverClient, Reply, Result
+from bus.client.lanes import destination_of
+from bus.client.options import Options
+
+if TYPE_CHECKING:
+    from bus.client.sender import Batch
+
+_log = logging.getLogger("bus.client")
+CONFIGURED: Final = ""
+MOST: Final = 8
+"""Connections that are kept."""
+_SECONDS: Final = 10.0
+_LONGEST: Final = 2048
+_AWAY: Final = 503
+_SOON: Final = 1
+
+
+class Receivers:
+    """Keeps a connection to each, and which destination's messages go where; for one thread.
+
+    Since the API key goes there too, only what the configured receiver says is followed, and never from https to http.
+    One that does not answer, or asks to wait, is forgotten, and the configured one is asked again. A target
+    is the address of a receiver, or ``CONFIGURED``.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._clients: dict[str, ReceiverClient] = {}
+        self._leaders: dict[str, str] = {}
+
+    @property
+    def has_leaders(self) -> bool:
+        """Whether there are others than the one that is configured."""
+        return bool(self._leaders)
+
+    @property
+    def targets(self) -> list[str]:
+        """Where something goes."""
+        return [CONFIGURED, *dict.fromkeys(self._leaders.values())]
+
+    def takes(self, target: str, lane: str) -> bool:
+        """Whether a target is the one for a lane."""
+        return self._leaders.get(destination_of(lane), CONFIGURED) == target
+
+    def post(self, target: str, batch: Batch) -> Reply:
+        """Send a batch; one of a leader that fails as a whole is refused for a moment, line by line."""
+        reply = self.client(target).post(batch.lines, batch.ids)
+        if target == CONFIGURED or reply.results is not None or (reply.splits and reply.status):
+            return reply
+        _log.warning("%s takes no messages (%s); %s is asked again", target, reply.failure, self._options.url)
+        self.forget(target)
+        reason = Reason(_AWAY, detail=reply.failure, retry_after=_SOON)
+        return Reply([Result("rejected", given, reason) for given in batch.ids])
+
+    def learn(self, target: str, batch: Batch, reply: Reply) -> set[str]:
+        """Note who is to be sent to instead; return the lanes that go there now."""
+        moved = set[str]()
+        for record, result in zip(batch.records, reply.results or (), strict=False):
+            if result.error is None:
+                continue
+            if target != CONFIGURED and result.error.status == _AWAY and result.error.retry_after:
+                self._leaders.pop(destination_of(record.lane), None)
+            elif target == CONFIGURED and self.may_follow(result.error.leader):
+                self._leaders[destination_of(record.lane)] = result.error.leader
+                moved.add(record.lane)
+        return moved
+
+    def leader(self, destination: str) -> str:
+        """Return the target for a destination."""
+        return self._leaders.get(destination, CONFIGURED)
+
+    def may_follow(self, url: str) -> bool:
+        """Whether the API key may go to an address that the configured receiver has named."""
+        try:
+            given, own = urlsplit(url[:_LONGEST]), urlsplit(self._options.url)
+        except ValueError:
+            return False
+        is_address = given.scheme in ("http", "https") and bool(given.hostname) and "@" not in given.netloc
+        is_as_safe = given.scheme == "https" or own.scheme == "http"
+        return is_address and is_as_safe and url.rstrip("/") != self._options.url.rstrip("/")
+
+    def client(self, target: str) -> ReceiverClient:
+        """Return the connection to a target; one that has not been used for long is given up for it."""
+        client = self._clients.pop(target, None) or self._connect(target)
+        self._clients[target] = client
+        if len(self._clients) > MOST:
+            self._clients.pop(next(iter(self._clients))).close()
+        return client
+
+    def forget(self, target: str) -> None:
+        """Send nothing there any more."""
+        self._leaders = {code: url for code, url in self._leaders.items() if url != target}
+        if (client := self._clients.pop(target, None)) is not None:
+            client.close()
+
+    def close(self) -> None:
+        """Give up all connections."""
+        while self._clients:
+            self._clients.popitem()[1].close()
+
+    def _connect(self, target: str) -> ReceiverClient:
+        options = self._options
+        # What hangs there holds up all other lanes.
+        timeout = options.timeout if target == CONFIGURED else min(options.timeout, _SECONDS)
+        with GATE:  # an import that a fork cuts off can never be finished in the child
+            return ReceiverClient(target or options.url, options.api_key, options.clock, timeout, options.transport)
