@@ -188,25 +188,28 @@ class Daemon:
         except Exception:
             sender.release(batch)
             raise
+        self._resize(reply, len(batch.records))
         if target == CONFIGURED:
             self._note(reply, len(batch.records))
-        elif reply.splits:
-            self._most = max(1, len(batch.records) // 2)
         self._tell()
         return True
 
+    def _resize(self, reply: Reply, size: int) -> None:
+        """Learn from a reply as a whole how much to send at once."""
+        if reply.results is not None:
+            self._most = min(REQUEST_LINES, self._most * 2)
+        elif reply.splits:
+            self._most = max(1, size // 2)
+
     def _note(self, reply: Reply, size: int) -> None:
-        """Learn from the configured receiver's reply as a whole: how long to wait, and how much to send at once."""
+        """Learn from the configured receiver's reply as a whole how long to wait."""
         if reply.results is not None:
             if self._outage.failures:
                 _log.info("%s takes messages again", self._options.url)
             self._outage.succeed()
-            self._most = min(REQUEST_LINES, self._most * 2)
             return
-        if reply.splits:
-            self._most = max(1, size // 2)
-            if reply.status and (size == 1 or reply.is_too_large):
-                return  # the lane of that line waits, or smaller requests are tried at once
+        if reply.splits and reply.status and (size == 1 or reply.is_too_large):
+            return  # the lane of that line waits, or smaller requests are tried at once
         if not self._outage.failures:
             _log.warning("%s takes no messages (%s); they are kept and sent again", self._options.url, reply.failure)
         self._outage.fail(self._clock.monotonic(), reply.retry_after)

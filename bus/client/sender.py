@@ -140,7 +140,7 @@ class Sender:
                 self._refuse(refused, reply)
 
     def _confirm(self, results: Sequence[Result]) -> None:
-        if self._confirms is not None:
+        if self._confirms is not None and self._confirms.are_awaited:
             for result in results:
                 if result.is_taken and result.id:
                     self._confirms.taken(result.id)

@@ -43,6 +43,11 @@ class Confirms:
                 self._waiting[message_id] = future
         return future
 
+    @property
+    def are_awaited(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
     def forget(self, message_id: str) -> None:
         """Wait no more."""
         self._pop(message_id)

@@ -87,8 +87,8 @@ class Producer:
         Unconfirmed
             It is stored, and nobody has confirmed it in time. It is sent all the same: do not send it again.
         NotLeader
-            The lease is lost. A message of which this is said was not accepted: it is in the ``rejected`` lane if the
-            lease was lost only when it was sent, and nowhere when that was known before.
+            The lease is lost. The message is in the ``rejected`` lane when that was found out by sending it, nowhere when
+            it was known before. It is not accepted, unless an earlier try of it was that was never answered.
         InvalidMessage, ReceiverRefused
             It can never be accepted; it is in the ``rejected`` lane if the receiver found that.
         SpoolFull, SpoolFailed
