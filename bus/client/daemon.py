@@ -25,7 +25,7 @@ class Daemon:
     """Sends from the process's own spool, and from those of processes that are gone.
 
     ``run`` is the thread; ``step`` does what is due without waiting, so that tests can drive it. Only ``ring``,
-    ``hurry``, ``stop`` and the waiting for ``progress`` are for other threads.
+    ``hurry``, ``sweep``, ``stop`` and the waiting for ``progress`` are for other threads.
 
     Parameters
     ----------
@@ -48,6 +48,7 @@ class Daemon:
         self._most = REQUEST_LINES
         self._bell = Event()
         self._hurried = False
+        self._sweeps = False
         self._stopping = False
         self._resting = False
         self._in_outage = False
@@ -69,6 +70,11 @@ class Daemon:
     def hurry(self) -> None:
         """Have the next try made now instead of after the backoff, unless the receiver asked to wait."""
         self._hurried = True
+        self._bell.set()
+
+    def sweep(self) -> None:
+        """Have the directories of processes that are gone looked for now."""
+        self._sweeps = True
         self._bell.set()
 
     def stop(self) -> None:
@@ -123,6 +129,9 @@ class Daemon:
             self._hurried = False
             self._outage.hurry()
             self._own.hurry()
+        if self._sweeps:
+            self._sweeps = False
+            self._orphans.next_sweep = now
         self._orphans.sweep(now)
         self._in_outage = now < self._outage.due
         self._is_deaf = self._in_outage and not self._receivers.has_leaders

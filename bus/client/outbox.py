@@ -106,6 +106,10 @@ class Outbox:
         """Have the next try made now, unless the receiver asked to wait."""
         self._daemon.hurry()
 
+    def sweep(self) -> None:
+        """Have what processes left that are gone looked for now, and sent."""
+        self._daemon.sweep()
+
     def release(self, code: str, timeout: float) -> bool:
         """Have a lease released once nothing of it waits; return whether it was within ``timeout`` seconds."""
         self.marker.end([code])

@@ -132,6 +132,7 @@ class Asking:
             return Lease(self._outbox, self._code, epoch, self._replace)
         reason = answer.reason
         if answer.status == _TAKEN:
+            self._outbox.sweep()  # it may be gone, and have left its directory here
             raise NotLeader(str(reason), hint=reason.hint)
         if answer.status >= _FIRST_SERVER_ERROR or answer.status in (0, _TOO_MANY):
             raise ReceiverUnavailable(

@@ -87,7 +87,7 @@ class Producer:
         Unconfirmed
             It is stored, and nobody has confirmed it in time. It is sent all the same: do not send it again.
         NotLeader
-            The lease is lost. The message is in the ``rejected`` lane when that was found out by sending it, nowhere when
+            The lease is lost. The message is in the ``rejected`` lane when sending it found that out, and nowhere when
             it was known before. It is not accepted, unless an earlier try of it was that was never answered.
         InvalidMessage, ReceiverRefused
             It can never be accepted; it is in the ``rejected`` lane if the receiver found that.

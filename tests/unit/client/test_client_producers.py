@@ -188,6 +188,19 @@ def test_a_successor_goes_on_behind_what_a_killed_producer_left(net: Network, tm
     assert not directory.exists()
 
 
+def test_who_waits_for_the_lease_looks_for_what_the_one_before_left(net: Network, tmp_path: Path) -> None:
+    first = net.bus(tmp_path)
+    first.sender("orders").send(1)
+    with net.bus(tmp_path, sweep_seconds=1000) as second:
+        second.start()
+        with pytest.raises(NotLeader):
+            second.sender("orders")
+        die(first)
+        with second.sender("orders", wait=30) as successor:
+            successor.send(2)
+    assert net.held() == [1, 2]
+
+
 def test_a_sweeper_releases_what_a_killed_producer_had(
     net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
