@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import math
 import os
 import time
-from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
-from threading import Condition, Thread
 from typing import Any, Final, Self
 
 from bus.client.options import Prepared
+from bus.client.producers.aio import AsyncProducer
 from bus.client.sync import CLOSE_SECONDS, Bus
-from bus.errors import SpoolClosed, SpoolError, SpoolFull
+from bus.client.writer import Writer
+from bus.errors import SpoolClosed, SpoolError
 
 _SLICE: Final = 0.25
 """Seconds after which a cancelled wait for the network leaves its thread."""
@@ -31,7 +30,7 @@ class AsyncBus:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._bus = Bus(*args, **kwargs)
-        self._writer: _Writer | None = None
+        self._writer: Writer | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -83,6 +82,13 @@ class AsyncBus:
         if problem:
             raise straight.failure(refusal, problem)
 
+    def sender(self, destination: str, *, wait: float | None = 0.0) -> AsyncProducer:
+        """Return a sender that takes the lease of a strictly ordered destination when its ``async with`` begins.
+
+        It is `Bus.sender` otherwise.
+        """
+        return AsyncProducer(self._bus.prepare, lambda: self._bus.asking(destination), wait)
+
     async def start(self) -> None:
         """Start the daemon before the first `send`; see `Bus.start`."""
         await asyncio.to_thread(self._bus.start)
@@ -125,99 +131,10 @@ class AsyncBus:
         """How many messages of this process the receiver took straight from `send`, since the disk refused them."""
         return self._bus.sent_straight
 
-    def _present_writer(self) -> _Writer:
+    def _present_writer(self) -> Writer:
         if self._closed:
             raise SpoolClosed("the bus was closed", hint="make a new AsyncBus")
         writer = self._writer
         if writer is None or writer.pid != os.getpid():
-            writer = self._writer = _Writer(self._bus)
+            writer = self._writer = Writer(self._bus)
         return writer
-
-
-class _Waiting:
-    """A message to store and the task that waits for it."""
-
-    __slots__ = ("done", "error", "loop", "prepared")
-
-    def __init__(self, prepared: Prepared) -> None:
-        self.prepared = prepared
-        self.loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self.loop.create_future()
-        self.error: Exception | None = None
-
-    def answer(self) -> None:
-        if self.done.done():
-            return
-        if self.error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(self.error)
-
-
-class _Writer:
-    """The thread that stores what tasks send, all that waits in one transaction."""
-
-    def __init__(self, bus: Bus) -> None:
-        self.pid = os.getpid()
-        self._bus = bus
-        self._queue: deque[_Waiting] = deque()
-        self._changed = Condition()
-        self._closing = False
-        self._thread = Thread(target=self._run, name="bus-store", daemon=True)
-        self._thread.start()
-
-    def store(self, prepared: Prepared) -> asyncio.Future[None]:
-        waiting = _Waiting(prepared)
-        with self._changed:
-            self._queue.append(waiting)
-            self._changed.notify()
-        return waiting.done
-
-    def close(self) -> None:
-        """End the thread after what was given to it."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closing)
-                taken = list(self._queue)
-                self._queue.clear()
-            if not taken:
-                return
-            self._store(taken)
-            _answer(taken)
-
-    def _store(self, taken: list[_Waiting]) -> None:
-        try:
-            self._bus.store([waiting.prepared for waiting in taken])
-        except SpoolFull as error:
-            if len(taken) == 1:
-                taken[0].error = error
-                return
-            middle = len(taken) // 2  # what still fits is stored
-            self._store(taken[:middle])
-            self._store(taken[middle:])
-        except Exception as error:  # noqa: BLE001 - it is each waiting task's
-            for waiting in taken:
-                waiting.error = copy.copy(error)  # each task adds its own traceback
-
-
-def _answer(taken: list[_Waiting]) -> None:
-    """Wake the tasks, with one call per loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
-    for waiting in taken:
-        loops.setdefault(waiting.loop, []).append(waiting)
-    for loop, group in loops.items():
-        try:
-            loop.call_soon_threadsafe(_answer_here, group)
-        except RuntimeError:  # the loop was closed; nobody waits there any more
-            continue
-
-
-def _answer_here(group: list[_Waiting]) -> None:
-    for waiting in group:
-        waiting.answer()

@@ -15,6 +15,8 @@ from bus.client.backoff import Backoff
 from bus.client.lanes import CONSUMER, REJECTED, decode_rejected, lane_of
 from bus.client.line import decode_line, encode_line
 from bus.client.options import Options
+from bus.client.producers.marker import Marker
+from bus.client.producers.releasing import Releasing
 from bus.client.receivers import Receivers
 from bus.client.sender import Batch, Sender, rejected, waiting
 from bus.clock import SystemClock
@@ -71,8 +73,34 @@ def _restore(spool: BlockingSpool) -> None:
 
 
 def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], object]) -> Drained:
-    sender = Sender(spool, SystemClock(), lambda: Backoff(60, 60, random.random))
-    total, most, problem = 0, 1000, ""
+    sender = Sender(spool, SystemClock(), _backoff)
+    marker = Marker(spool.directory)
+    marker.end(marker.codes)
+    releasing = Releasing(marker, sender, _backoff())
+    total, problem = _send(sender, receivers, sent)
+    while not problem and releasing.step(receivers, SystemClock().monotonic()):
+        sender.hurry()  # plain messages waited for that
+        more, problem = _send(sender, receivers, sent)
+        total += more
+    stats = sender.stats()
+    left, refused = waiting(stats), rejected(stats)
+    if left and not problem:
+        problem = "the receiver does not take them now: see bus spool show, and check the key"
+    if marker.codes and not problem:
+        problem = f"its leases are not released yet: {', '.join(sorted(marker.codes))}"
+    if refused and not problem:
+        problem = "refused for good: see bus spool show --lane rejected"
+    removed = home.retire(spool)
+    return Drained(spool.directory, total, left, refused, removed, problem)
+
+
+def _backoff() -> Backoff:
+    return Backoff(60, 60, random.random)
+
+
+def _send(sender: Sender, receivers: Receivers, sent: Callable[[int], object]) -> tuple[int, str]:
+    """Send all that goes now; return how many were taken, and why a request failed."""
+    total, most = 0, 1000
     while (found := _next(sender, receivers, most)) is not None:
         target, batch = found
         reply = receivers.post(target, batch)
@@ -84,16 +112,8 @@ def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], obje
         elif reply.splits and len(batch.records) > 1:
             most = max(1, len(batch.records) // 2)
         elif not reply.is_too_large:
-            problem = reply.failure
-            break
-    stats = sender.stats()
-    left, refused = waiting(stats), rejected(stats)
-    if left and not problem:
-        problem = "the receiver does not take them now: see bus spool show, and check the key"
-    if refused and not problem:
-        problem = "refused for good: see bus spool show --lane rejected"
-    removed = home.retire(spool)
-    return Drained(spool.directory, total, left, refused, removed, problem)
+            return total, reply.failure
+    return total, ""
 
 
 def _next(sender: Sender, receivers: Receivers, most: int) -> tuple[str, Batch] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.client.gate import GATE
+from bus.client.producers.marker import Marker
 from bus.errors import SpoolLocked
 from bus.spool import BlockingSpool, Options, is_live
 from bus.spool.lock import FILE_NAME
@@ -90,11 +91,11 @@ def retire(spool: BlockingSpool) -> bool:
     """Close a spool, and remove its directory when nothing is left in it; return whether it was removed.
 
     Only an owner appends to a directory, and no process opens one by the name of another, so what is empty under the
-    lock stays empty. Damaged records that were set aside keep the directory.
+    lock stays empty. Damaged records that were set aside keep the directory, and so do leases that are not released.
     """
     with GATE:
         stats = spool.stats()
         spool.close()
-    if stats.records or stats.damaged:
+    if stats.records or stats.damaged or Marker(spool.directory).codes:
         return False
     return remove(spool.directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -116,6 +117,19 @@ class Shipped(NamedTuple):
         return _OK <= self.status < _FIRST_REDIRECT
 
 
+class Answer(NamedTuple):
+    """What a receiver said to a request about a lease; ``status`` is 0 without an answer, and ``reason`` why then."""
+
+    status: int
+    reason: Reason
+    body: bytes = b""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it did what it was asked."""
+        return _OK <= self.status < _FIRST_REDIRECT
+
+
 class ReceiverClient:
     """Posts batches over one kept connection; for one thread. Importing httpx is left to the making of one.
 
@@ -144,8 +158,9 @@ class ReceiverClient:
         self._httpx = httpx
         self._clock = clock
         self._timeout = timeout
-        self._address = url.rstrip("/") + "/v1/messages"
-        self._events_address = url.rstrip("/") + "/v1/events"
+        self._url = url.rstrip("/")
+        self._address = self._url + "/v1/messages"
+        self._events_address = self._url + "/v1/events"
         self._http = httpx.Client(
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
@@ -183,6 +198,17 @@ class ReceiverClient:
             return Shipped(0, f"no answer ({type(error).__name__}: {error})")
         wait = _retry_after(response.headers.get("retry-after"), self._clock.now())
         return Shipped(response.status_code, _refusal(response, body), wait)
+
+    def ask(self, method: str, path: str, content: bytes = b"") -> Answer:
+        """Ask for something, with JSON; raises nothing that a network or a peer can cause."""
+        httpx = self._httpx
+        headers = {"content-type": "application/json"}
+        try:
+            with self._http.stream(method, self._url + path, content=content, headers=headers) as response:
+                body = self._body(response) or b""
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return Answer(0, Reason(detail=f"no answer ({type(error).__name__}: {error})"))
+        return Answer(response.status_code, _reason(response, body), body)
 
     def close(self) -> None:
         """Give up the connection."""
@@ -248,11 +274,14 @@ def _results(body: bytes, ids: Sequence[str]) -> list[Result] | None:
     return results if fits else None
 
 
+def _reason(response: httpx.Response, body: bytes) -> Reason:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(body, type=Reason)
+    return Reason(response.status_code, response.reason_phrase)
+
+
 def _refusal(response: httpx.Response, body: bytes) -> str:
-    try:
-        said = str(msgspec.json.decode(body, type=Reason))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        said = response.reason_phrase
+    said = str(_reason(response, body))
     hint = ""
     if response.status_code in _KEY_REFUSED:
         hint = "; check the API key"

@@ -13,9 +13,9 @@ REJECTED: Final = "rejected"
 _ALONE: Final = "/alone"
 
 
-def lane_of(destination: str, producer: int = 0) -> str:
+def lane_of(destination: str, *, alone: bool = False) -> str:
     """Return the lane of a message; what a producer sends alone waits for nothing else, and nothing for it."""
-    return f"{OUT}{destination}{_ALONE}" if producer else f"{OUT}{destination}"
+    return f"{OUT}{destination}{_ALONE}" if alone else f"{OUT}{destination}"
 
 
 def destination_of(lane: str) -> str:

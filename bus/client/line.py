@@ -57,6 +57,7 @@ class Head(msgspec.Struct, frozen=True):
 
     id: str
     destination: str
+    producer: int = 0
 
 
 _decoder: Final = msgspec.json.Decoder(Line)

@@ -19,6 +19,8 @@ from bus.client.http import THREAD
 from bus.client.lanes import CONSUMER, lane_of
 from bus.client.line import Line, encode_line
 from bus.client.options import REQUEST_BYTES, Options, Prepared
+from bus.client.producers.confirms import Confirms
+from bus.client.producers.marker import Marker
 from bus.client.sender import oldest, rejected, waiting, waiting_lanes
 from bus.errors import MessageTooLarge, SpoolError
 from bus.ports.spool import NewRecord, SpoolStats
@@ -46,7 +48,10 @@ class Outbox:
         )
         self._spool = home.open_home(options.root, options.source, settings)
         self._latest = 0
-        self._daemon = Daemon(self._spool, options)
+        self.marker = Marker(self._spool.directory)
+        self.confirms = Confirms()
+        self.is_abandoned = False
+        self._daemon = Daemon(self._spool, options, self.marker, self.confirms)
         self._thread = Thread(target=self._daemon.run, name=THREAD, daemon=True)
         with suppress(RuntimeError):  # the interpreter is about to exit; the next process sends what is stored now
             self._thread.start()
@@ -101,6 +106,19 @@ class Outbox:
         """Have the next try made now, unless the receiver asked to wait."""
         self._daemon.hurry()
 
+    def sweep(self) -> None:
+        """Have what processes left that are gone looked for now, and sent."""
+        self._daemon.sweep()
+
+    def release(self, code: str, timeout: float) -> bool:
+        """Have a lease released once nothing of it waits; return whether it was within ``timeout`` seconds."""
+        self.marker.end([code])
+        self.hurry()
+        daemon = self._daemon
+        with daemon.progress:
+            daemon.progress.wait_for(lambda: self._is_ended or code not in self.marker.codes, timeout)
+        return code not in self.marker.codes
+
     def wait_sent(self, before: int, timeout: float | None) -> bool:
         """Return whether, within ``timeout`` seconds, nothing waits of what was appended up to a time in ms.
 
@@ -126,6 +144,8 @@ class Outbox:
         What is left stays on disk, for the next process that uses the root.
         """
         end = time.monotonic() + timeout
+        self.marker.end(self.marker.codes)
+        self._daemon.ring()
         with suppress(SpoolError):
             self._linger(timeout)
         self._daemon.stop()
@@ -142,10 +162,13 @@ class Outbox:
     def _linger(self, timeout: float) -> None:
         daemon = self._daemon
         with daemon.progress:
-            daemon.progress.wait_for(lambda: self._is_ended or daemon.is_resting or not self.pending, timeout)
+            daemon.progress.wait_for(
+                lambda: self._is_ended or daemon.is_resting or not (self.pending or self.marker.codes), timeout
+            )
 
     def abandon(self) -> None:
         """Give up a spool whose disk failed; its directory is adopted, and what can be read is sent from there."""
+        self.is_abandoned = True
         _OPEN.discard(self)
         self._daemon.stop()
         if self._events is not None:
@@ -173,7 +196,7 @@ def record_of(line: Line, now: int) -> NewRecord:
             hint="send a reference to it",
             field="headers",
         )
-    return NewRecord(lane_of(line.destination, line.producer), payload, now)
+    return NewRecord(lane_of(line.destination, alone=line.producer > 0), payload, now)
 
 
 class _Starting:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from bus.client.gate import GATE
-from bus.client.http import Reason, ReceiverClient, Reply, Result
+from bus.client.http import Answer, Reason, ReceiverClient, Reply, Result
 from bus.client.lanes import destination_of
 from bus.client.options import Options
 
@@ -22,6 +22,8 @@ _SECONDS: Final = 10.0
 _LONGEST: Final = 2048
 _AWAY: Final = 503
 _SOON: Final = 1
+_HOPS: Final = 3
+"""A leader that is none any more, the configured one, and the leader that it names."""
 
 
 class Receivers:
@@ -74,9 +76,20 @@ class Receivers:
                 moved.add(record.lane)
         return moved
 
-    def leader(self, destination: str) -> str:
-        """Return the target for a destination."""
-        return self._leaders.get(destination, CONFIGURED)
+    def ask(self, destination: str, method: str, path: str, content: bytes = b"") -> Answer:
+        """Ask the receiver that sends to a destination; return what the last one said that was asked."""
+        for _ in range(_HOPS):
+            target = self._leaders.get(destination, CONFIGURED)
+            answer = self.client(target).ask(method, path, content)
+            if answer.status not in (0, _AWAY):
+                break
+            if target != CONFIGURED:
+                self.forget(target)
+            elif self.may_follow(answer.reason.leader):
+                self._leaders[destination] = answer.reason.leader
+            else:
+                break
+        return answer
 
     def may_follow(self, url: str) -> bool:
         """Whether the API key may go to an address that the configured receiver has named."""

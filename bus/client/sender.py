@@ -15,6 +15,7 @@ from bus.client.http import Reason, Reply, Result
 from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
+from bus.client.producers.confirms import Confirms
 from bus.domain.identity import new_id
 from bus.errors import SpoolFull
 from bus.http.problem import is_kept_trying
@@ -52,12 +53,21 @@ class Sender:
     ----------
     new_backoff
         Makes the backoff of a lane.
+    confirms
+        Told what becomes of messages, where somebody may wait for that.
     """
 
-    def __init__(self, spool: BlockingSpool, clock: WallAndMonotonic, new_backoff: Callable[[], Backoff]) -> None:
+    def __init__(
+        self,
+        spool: BlockingSpool,
+        clock: WallAndMonotonic,
+        new_backoff: Callable[[], Backoff],
+        confirms: Confirms | None = None,
+    ) -> None:
         self.spool = spool
         self._clock = clock
         self._new_backoff = new_backoff
+        self._confirms = confirms
         self._lanes: dict[str, Backoff] = {}
         self._most: dict[str, int] = {}
         self._unsettled = False
@@ -121,12 +131,19 @@ class Sender:
             taken, refused = self._apart(batch.records, reply.results, moved)
             self._pace(taken, refused)
             if taken:
+                self._confirm(reply.results)
                 self.spool.ack(CONSUMER, taken)
                 self._unsettled = True
                 for lane in {record.lane for record in taken}:
                     self._lanes.pop(lane, None)
             if refused:
                 self._refuse(refused, reply)
+
+    def _confirm(self, results: Sequence[Result]) -> None:
+        if self._confirms is not None and self._confirms.are_awaited:
+            for result in results:
+                if result.is_taken and result.id:
+                    self._confirms.taken(result.id)
 
     def _apart(
         self, records: list[Record], results: list[Result], moved: Collection[str]
@@ -204,6 +221,8 @@ class Sender:
             if line.original_id:
                 self._back_off(record.lane)
             fresh = msgspec.structs.replace(line, id=new_id(now), original_id=line.original_id or line.id)
+            if self._confirms is not None:
+                self._confirms.renamed(line.id, fresh.id)
             renamed.append(NewRecord(record.lane, encode_line(fresh), record.time))
         if renamed:
             self._exchange(records, renamed)
@@ -213,8 +232,14 @@ class Sender:
             chunk = refused[start : start + _CHUNK]
             records = [record for record, _ in chunk]
             if moved := self._exchange(records, [self._rejected(record, reason) for record, reason in chunk]):
+                self._refuse_for_good(chunk)
                 lane, reason = destination_of(records[0].lane), chunk[0][1]
                 _log.error("%d message(s) to %s are refused for good, and kept: %s", moved, lane, reason)
+
+    def _refuse_for_good(self, refused: Sequence[tuple[Record, Reason]]) -> None:
+        for record, reason in refused:
+            if self._confirms is not None and reason is not _UNREADABLE:
+                self._confirms.refused(decode_head(record.payload), reason)
 
     def _rejected(self, record: Record, reason: Reason) -> NewRecord:
         said = str(reason)[:_SHOWN]

@@ -16,6 +16,8 @@ from bus.client.home import orphans
 from bus.client.line import Line, check_deliver_at, content_of, split_headers, text_of
 from bus.client.options import Options, Prepared, WallAndMonotonic
 from bus.client.outbox import STARTING, Outbox, record_of
+from bus.client.producers.lease import Asking
+from bus.client.producers.producer import Producer, take
 from bus.client.straight import Straight
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
@@ -189,6 +191,38 @@ class Bus:
             self.straight.send(prepared, refusal)
         return prepared.id
 
+    def sender(self, destination: str, *, wait: float | None = 0.0) -> Producer:
+        """Take the lease of a strictly ordered destination: nobody else sends to it until the sender is closed.
+
+        One sender a destination and process; any number of threads use it. Meanwhile what `send` stores for the
+        destination waits, here and elsewhere. A process that dies keeps the lease until the next one that uses the same
+        ``spool`` root, or a sweeper, has sent what it left.
+
+        Parameters
+        ----------
+        wait
+            Seconds to wait for another producer to end, or a receiver to answer; None for ever.
+
+        Raises
+        ------
+        NotLeader
+            Another producer has the lease, or this process has it already.
+        ReceiverUnavailable
+            No receiver said who has it.
+        AccessDenied
+            The key may not send there.
+        InvalidDestination, InvalidMessage
+            There is no such destination, or it keeps no strict order.
+        SpoolFailed, SpoolClosed
+            The disk failed, or the bus was closed.
+        """
+        return Producer(self.prepare, take(lambda: self.asking(destination), wait))
+
+    def asking(self, destination: str) -> Asking:
+        """Return who asks for a lease. Not for applications."""
+        check_destination(destination)
+        return Asking(self._opened(), self._options, destination, self._replace)
+
     def prepare(
         self,
         destination: str,
@@ -200,6 +234,7 @@ class Bus:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
+        producer: int = 0,
     ) -> Prepared:
         """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
         check_destination(destination)
@@ -220,6 +255,7 @@ class Bus:
             deliver_at=check_deliver_at(deliver_at),
             traceparent=given.traceparent,
             tracestate=given.tracestate,
+            producer=producer,
             body=msgspec.Raw(content.body) if content.is_json else msgspec.UNSET,
             body_base64=msgspec.UNSET if content.is_json else content.body,
         )

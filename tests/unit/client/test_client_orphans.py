@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from bus.client import home
-from bus.client.daemon import MOST_ADOPTED
 from bus.client.lanes import CONSUMER
+from bus.client.orphans import MOST_ADOPTED
 from bus.errors import SpoolFailed
 from bus.spool import BlockingSpool, is_live
 from bus.spool import Options as SpoolOptions

@@ -16,6 +16,8 @@ from bus.client.lanes import CONSUMER, decode_rejected
 from bus.client.line import Line
 from bus.client.options import Options
 from bus.client.outbox import record_of
+from bus.client.producers.confirms import Confirms
+from bus.client.producers.marker import Marker
 from bus.client.sender import Sender, rejected, waiting
 from bus.domain.identity import new_id
 from bus.spool import BlockingSpool
@@ -77,7 +79,9 @@ class World:
             **options,
         )
         self.spool = home.open_home(root, "test", SpoolOptions(consumers=(CONSUMER,), limit=limit))
-        self.daemon = Daemon(self.spool, self.options)
+        self.marker = Marker(self.spool.directory)
+        self.confirms = Confirms()
+        self.daemon = Daemon(self.spool, self.options, self.marker, self.confirms)
 
     def judged(self, lines: list[dict[str, Any]]) -> httpx.Response:
         return httpx.Response(200, json={"results": [self.judge(line) for line in lines]})

@@ -15,7 +15,7 @@ from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain, Role
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
 from bus.testing.broker_group import MemoryGroup
-from bus.testing.clock import ManualClock
+from bus.testing.clock import NOON, ManualClock
 from bus.testing.cluster import alone, leading
 from bus.transports.chains.chains import Chains
 from bus.transports.chains.transport import ChainTransport
@@ -102,10 +102,10 @@ def held(groups: dict[str, MemoryGroup], code: str = "orders") -> list[bytes]:
 
 
 @asynccontextmanager
-async def receivers(*names: str) -> AsyncIterator[tuple[list[StrictWorld], dict[str, MemoryGroup]]]:
+async def receivers(*names: str, now: int = NOON) -> AsyncIterator[tuple[list[StrictWorld], dict[str, MemoryGroup]]]:
     """Run receivers; the first one sends."""
     groups = {"a": MemoryGroup("a"), "b": MemoryGroup("b")}
-    store, clock = SlowStore(), ManualClock()
+    store, clock = SlowStore(), ManualClock(now)
     worlds = [StrictWorld(name, groups, store, clock) for name in names]
     await worlds[0].strict()
     for world in worlds[1:]:

@@ -1,0 +1,148 @@
+"""Sending alone to a strictly ordered destination, for threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, Self
+
+from bus.client.options import Prepared
+from bus.client.producers.confirms import unconfirmed
+from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
+from bus.errors import BusError
+
+CONFIRM_SECONDS: Final = 30.0
+RELEASE_SECONDS: Final = 5.0
+
+
+class Preparing(Protocol):
+    """Checks what is sent (`bus.client.Bus.prepare`)."""
+
+    def __call__(
+        self,
+        destination: str,
+        message: Any,
+        *,
+        biz_id: str | None,
+        key: str | None,
+        routing_key: str | None,
+        headers: Mapping[str, str] | None,
+        content_type: str | None,
+        producer: int,
+    ) -> Prepared:
+        """Return the record with a new id, or raise ``InvalidMessage``."""
+        ...
+
+
+class Producer:
+    """Has the lease of a strictly ordered destination; made by `bus.client.Bus.sender`.
+
+    Any number of threads may send; the order is that in which their messages are stored. Close it, or use it in a
+    ``with`` statement: until then nobody else sends to the destination.
+    """
+
+    def __init__(self, prepare: Preparing, lease: Lease) -> None:
+        self._prepare = prepare
+        self._lease = lease
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def destination(self) -> str:
+        """The code that it sends to."""
+        return self._lease.code
+
+    @property
+    def epoch(self) -> int:
+        """Which lease it is: each later one has a greater epoch."""
+        return self._lease.epoch
+
+    def send(
+        self,
+        message: Any,
+        *,
+        biz_id: str | None = None,
+        key: str | None = None,
+        routing_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = None,
+        timeout: float | None = CONFIRM_SECONDS,
+    ) -> str:
+        """Store a message, wait until a group of brokers has confirmed it, and return its id.
+
+        It is on this machine's disk (fsync) before it is sent, and so is never lost. It takes no other way than that:
+        what the disk refuses is not sent. The arguments are those of `bus.client.Bus.send`.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait for the confirm; None for as long as it takes.
+
+        Raises
+        ------
+        Unconfirmed
+            It is stored, and nobody has confirmed it in time. It is sent all the same: do not send it again.
+        NotLeader
+            The lease is lost. The message is in the ``rejected`` lane when sending it found that out, and nowhere when
+            it was known before. It is not accepted, unless an earlier try of it was that was never answered.
+        InvalidMessage, ReceiverRefused
+            It can never be accepted; it is in the ``rejected`` lane if the receiver found that.
+        SpoolFull, SpoolFailed
+            The disk refuses it, and it is not sent.
+        SpoolClosed
+            The sender, or its bus, was closed.
+        """
+        lease = self._lease
+        lease.check()
+        prepared = self._prepare(
+            lease.code,
+            message,
+            biz_id=biz_id,
+            key=key,
+            routing_key=routing_key,
+            headers=headers,
+            content_type=content_type,
+            producer=lease.epoch,
+        )
+        confirmed = lease.expect(prepared.id)
+        try:
+            lease.store([prepared])
+            return confirmed.result(timeout)
+        except TimeoutError:
+            raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
+        finally:
+            lease.forget(prepared.id)
+
+    def close(self, timeout: float = RELEASE_SECONDS) -> bool:
+        """Wait until all that was stored is accepted, and let others send; may be called twice.
+
+        Returns
+        -------
+        bool
+            Whether others may send; False after ``timeout`` seconds. What is left is sent, and the lease released
+            then, by this process or by the next one that uses the same ``spool`` root, or a sweeper.
+        """
+        return self._lease.close(timeout)
+
+
+def take(asking: Callable[[], Asking], wait: float | None) -> Lease:
+    """Ask for a lease until it is given, for ``wait`` seconds; None for ever. Raises as `Asking` and its `attempt`."""
+    end = None if wait is None else time.monotonic() + wait
+    asked = asking()
+    try:
+        while True:
+            try:
+                return asked.attempt()
+            except BusError as error:
+                if not is_worth_waiting(error, end):
+                    raise
+            time.sleep(PAUSE if end is None else max(0.0, min(PAUSE, end - time.monotonic())))
+    except BaseException as error:
+        asked.give_up(error)
+        raise
+    finally:
+        asked.close()
