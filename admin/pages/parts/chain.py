@@ -20,7 +20,7 @@ from admin.pages.calls import Done
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import count, pairs
-from admin.pages.parts.following import patient
+from admin.pages.parts.following import EVERY, patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import chip
@@ -28,7 +28,6 @@ from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 
-_EVERY: Final = 5.0  # each look asks all groups of brokers
 _LONGEST_REASON: Final = 1000
 
 
@@ -69,7 +68,7 @@ class ChainPicture:
     async def follow(self) -> None:
         """Show the chain now, and from then on."""
         await self._look()
-        ui.timer(_EVERY, patient(self._viewer, self._look), immediate=False)
+        ui.timer(EVERY, patient(self._viewer, self._look), immediate=False)
 
     async def _look(self) -> None:
         self._picture.update(await self._viewer.api.get(self._path, StrictOrderView))
