@@ -13,7 +13,7 @@ from bus.domain.ordering.chain import Chain, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, Obstacle, no_chain, obstacles
 from bus.errors import InvalidMessage, StoreError
 from bus.ports.broker_group import BrokerGroup
-from bus.sentences import Said, sentence
+from bus.sentences import Said, Sentence, sentence
 from bus.transports.chains.condition import group_state
 
 
@@ -94,6 +94,16 @@ class StrictOrders:
         states, names = self._states(destination), self._context.registry.catalog.names(code)
         found = obstacles(code, chain, names, states, self._gone(chain))
         return StrictOrder(code, chain, "", self._places(destination, chain), found)
+
+    async def held_up(self, code: str, subscription: str) -> Sentence | None:
+        """Return why one subscription of a destination reads nothing; None when it can, or this process cannot tell."""
+        destination = self.destination(code)
+        try:
+            chain = (await self.documents.read(code)).chain
+        except StoreError as error:
+            return no_chain(code, error.said)
+        found = obstacles(code, chain, (subscription,), self._states(destination), self._gone(chain))
+        return next((one.what for one in found if one.role is Role.READER), None)
 
     def waiting(self, destination: Destination, segment: Segment) -> dict[str, int | None]:
         """Return how many messages wait on a segment's group, by subscription that has not drained it.

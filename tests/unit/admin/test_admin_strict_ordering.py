@@ -124,6 +124,22 @@ async def test_a_coordinator_that_does_not_answer_is_told(world: World, client: 
     )
 
 
+async def test_a_trace_says_what_its_delivery_waits_for(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, names=("billing", "mail"))
+    await shape(world, encode_chain(MOVED))
+
+    async def held() -> dict[str, Any]:
+        deliveries = (await client.get(f"/messages/{sent.id}")).json()["deliveries"]
+        return {one["subscription"]: one.get("held") for one in deliveries}
+
+    assert all("group g1" not in str(found) for found in (await held()).values())
+    world.groups["g1"].set_copies(0)
+    found = await held()
+    assert found["billing"]["cause"] == "order"
+    assert found["billing"]["what"].startswith("billing of orders wait for group g1, which does not answer")
+    assert "group g1" not in str(found["mail"])
+
+
 async def test_others_keep_no_strict_order(world: World, client: httpx.AsyncClient) -> None:
     for method, path, body in (
         ("GET", "", None),
