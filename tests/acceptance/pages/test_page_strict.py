@@ -96,6 +96,23 @@ def test_a_chain_is_shown_and_a_dead_group_is_given_up(look: Look, strict: Stric
     assert entry["changes"]["reason"]["after"] == "its disks are gone"
 
 
+def test_a_message_is_resent_out_of_order_only_when_that_is_wanted(look: Look, strict: Strict) -> None:
+    sent = wait_until(
+        lambda: list(strict.bus.admin.messages(destination=CODE)), within=60, what="they are in the store"
+    )
+    page = look(strict.bus).open(f"/messages/{sent[-1]['id']}")
+    page.get_by_role("button", name="Resend…", exact=True).click()
+    for name in ("billing", "mail"):  # the one waits still, and is chosen; the other was delivered
+        page.get_by_role("dialog").get_by_role("checkbox", name=name).click()
+    for answer, closed in (("Leave it", 1), ("Send it out of order", 0)):
+        page.get_by_role("button", name="Resend", exact=True).click()
+        asking = page.get_by_role("dialog", name="Send it out of order?")
+        expect(asking).to_contain_text("comes behind all younger messages")
+        asking.get_by_role("button", name=answer).click()
+        expect(page.get_by_role("dialog")).to_have_count(closed)
+    expect(page.get_by_text("It is delivered again to")).to_be_visible()
+
+
 def _keep_shapes(data: Path) -> None:
     """Have the store of a bus that does not run keep a chain of every shape."""
 
