@@ -84,20 +84,29 @@ class ReleaseBody(Body):
     reason: str = Field(default="", max_length=1000)
 
 
-class AbandonBody(Body):
+class DecisionBody(Body):
+    """Why something is done that costs something; a dry run, which only says what it costs, needs no reason."""
+
+    reason: str = Field(default="", max_length=1000)
+    dry_run: StrictBool = False
+
+    @model_validator(mode="after")
+    def _reasoned(self) -> Self:
+        """Refuse what nobody gives a reason for."""
+        if not self.dry_run and not self.reason.strip():
+            raise ValueError(sentence("it needs a reason"))
+        return self
+
+
+class AbandonBody(DecisionBody):
     """A group of brokers that nobody is to wait for any more, and why; ``force`` also though it may answer."""
 
     group: str = Field(min_length=1, max_length=LONGEST_TEXT)
-    reason: str = Field(min_length=1, max_length=1000)
     force: StrictBool = False
-    dry_run: StrictBool = False
 
 
-class ReleaseProducerBody(Body):
+class ReleaseProducerBody(DecisionBody):
     """Why a producer is not to send alone any more."""
-
-    reason: str = Field(min_length=1, max_length=1000)
-    dry_run: StrictBool = False
 
 
 class DeliveryName(Body):

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from admin.showing.observatory import Lane
 from admin.showing.reading import Reading
+from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member
-from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, blocks, live, planned
+from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, blocks, live, planned, unread
 from bus.domain.delivery.delivery import FINAL, Status
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import Trace
@@ -26,9 +27,10 @@ class _Told(NamedTuple):
 class Causes:
     """Asks the dispatchers at most twice a second, and only about deliveries that the configuration does not hold."""
 
-    def __init__(self, context: Context, introspection: Introspection) -> None:
+    def __init__(self, context: Context, introspection: Introspection, strict: StrictOrders) -> None:
         self._context = context
         self._introspection = introspection
+        self._strict = strict
         self._told = Reading(self._ask, context.clock, least=0.5)
 
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
@@ -46,7 +48,10 @@ class Causes:
             subscription = catalog.subscriptions.get((trace.destination, name))
             is_open = delivery.status not in FINAL
             cause = planned(trace, name, destination, subscription, now) if is_open else None
-            if (cause := cause or await self._in_order(trace, destination, name)) is not None:
+            cause = cause or await self._in_order(trace, destination, name)
+            if cause is None and delivery.status is Status.PENDING:
+                cause = await self._unread(destination, name)
+            if cause is not None:
                 found[name] = cause
             elif is_open and subscription is not None:
                 rest.append(subscription)
@@ -63,6 +68,13 @@ class Causes:
         if not first or (first[0].message_id == trace.id) is not (status is Status.DEAD):
             return None
         return blocks() if status is Status.DEAD else behind(first[0].message_id)
+
+    async def _unread(self, destination: Destination | None, name: str) -> Cause | None:
+        """Return the cause of a delivery in a strict order of which nobody can read what comes first."""
+        if destination is None or destination.ordering is not Ordering.STRICT:
+            return None
+        what = await self._strict.held_up(destination.code, name)
+        return unread(what) if what is not None else None
 
     async def _live(
         self, trace: Trace, destination: Destination, subscriptions: Iterable[Subscription]

@@ -85,16 +85,13 @@ def _segment(orders: StrictOrders, destination: Destination, chain: Chain, segme
 
 
 def _group(place: Place) -> GroupView:
-    state = place.state
-    standing = state.standing if state is not None else None
+    state, has_messages = place.state, place.has_messages
     trouble: Said = state.trouble if state is not None else sentence("it is not configured here")
     return GroupView(
         name=place.name,
         configured=state is not None,
         answers=state.answers if state is not None else None,
-        whole=standing.is_whole if standing is not None else None,
-        # Of a group that is not whole nobody knows.
-        empty=standing.is_empty if standing is not None and standing.is_whole else None,
+        empty=not has_messages if has_messages is not None else None,
         behind=place.is_behind,
         trouble=str(trouble),
         trouble_text=sentence_of(trouble),

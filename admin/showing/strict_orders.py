@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from admin.repair.chain_documents import ChainDocuments
 from bus.bootstrap import Context
@@ -13,11 +12,9 @@ from bus.domain.destination import Destination, Ordering
 from bus.domain.ordering.chain import Chain, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, Obstacle, no_chain, obstacles
 from bus.errors import InvalidMessage, StoreError
-from bus.ports.broker_group import BrokerGroup, Standing
-from bus.sentences import Said, sentence
+from bus.ports.broker_group import BrokerGroup
+from bus.sentences import Said, Sentence, sentence
 from bus.transports.chains.condition import group_state
-
-_PATIENCE: Final = 3.0
 
 
 class Place(NamedTuple):
@@ -27,12 +24,15 @@ class Place(NamedTuple):
     ----------
     state
         None where the process that tells this has no such group configured.
+    has_messages
+        Whether anything of the destination waits there; None where nobody can say.
     is_behind
         Whether it lacks a queue that the destination needs, as that process knows.
     """
 
     name: str
     state: GroupState | None
+    has_messages: bool | None
     is_behind: bool
 
 
@@ -43,22 +43,22 @@ class StrictOrder(NamedTuple):
     ----------
     chain
         None while it is not known, for the reason in ``trouble``.
-    version
-        Of its document; 0 when nobody has begun it.
     places
         The groups that are configured here or that the chain names, by name.
     """
 
     code: str
     chain: Chain | None
-    version: int
     trouble: Said
     places: Mapping[str, Place]
     obstacles: list[Obstacle]
 
 
 class StrictOrders:
-    """Asks the coordinator, and the groups of brokers that this process has, whichever its roles are."""
+    """Asks the coordinator; of the groups of brokers that this process has it tells what is known here.
+
+    It never has a group surveyed (`BrokerGroup.standing`): that reads its queues beside those whose work it is.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -84,14 +84,26 @@ class StrictOrders:
         return found
 
     async def of(self, code: str) -> StrictOrder:
-        """Return how a destination is; takes 3 s at most for the coordinator and as long for all groups at once."""
+        """Return how a destination is; takes as long as the coordinator, 3 s at most."""
         destination = self.destination(code)
-        states, (chain, version, trouble) = await asyncio.gather(self._states(destination), self._chain(code))
-        if chain is None:
-            return StrictOrder(code, None, version, trouble, self._places(code, states, Chain()), [])
-        names = self._context.registry.catalog.names(code)
+        try:
+            chain = (await self.documents.read(code)).chain
+        except StoreError as error:
+            places = self._places(destination, Chain())
+            return StrictOrder(code, None, no_chain(code, error.said), places, [])
+        states, names = self._states(destination), self._context.registry.catalog.names(code)
         found = obstacles(code, chain, names, states, self._gone(chain))
-        return StrictOrder(code, chain, version, "", self._places(code, states, chain), found)
+        return StrictOrder(code, chain, "", self._places(destination, chain), found)
+
+    async def held_up(self, code: str, subscription: str) -> Sentence | None:
+        """Return why one subscription of a destination reads nothing; None when it can, or this process cannot tell."""
+        destination = self.destination(code)
+        try:
+            chain = (await self.documents.read(code)).chain
+        except StoreError as error:
+            return no_chain(code, error.said)
+        found = obstacles(code, chain, (subscription,), self._states(destination), self._gone(chain))
+        return next((one.what for one in found if one.role is Role.READER), None)
 
     def waiting(self, destination: Destination, segment: Segment) -> dict[str, int | None]:
         """Return how many messages wait on a segment's group, by subscription that has not drained it.
@@ -112,29 +124,28 @@ class StrictOrders:
         """Return the process that has a role; None when it is not alive."""
         return next((one for one in self._context.members.all if owner and one.owner == owner), None)
 
-    async def _chain(self, code: str) -> tuple[Chain | None, int, Said]:
-        try:
-            known = await self.documents.read(code)
-        except StoreError as error:
-            return None, 0, no_chain(code, error.said)
-        return known.chain, known.version, ""
+    def _states(self, destination: Destination) -> dict[str, GroupState]:
+        chains = self._context.chains
+        standings = chains.standings(destination.code)
+        groups = chains.groups_of(destination.transport)
+        return {name: group_state(group, standings.get(name)) for name, group in groups.items()}
 
-    async def _states(self, destination: Destination) -> dict[str, GroupState]:
-        groups = self._context.chains.groups_of(destination.transport)
-        standings = await asyncio.gather(*(self._standing(group, destination.code) for group in groups.values()))
-        return {name: group_state(groups[name], said) for name, said in zip(groups, standings, strict=True)}
-
-    async def _standing(self, group: BrokerGroup, code: str) -> Standing | None:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                return await group.standing(code, sorted(self._context.registry.catalog.names(code)))
-        except TimeoutError:
-            return None
-
-    def _places(self, code: str, states: Mapping[str, GroupState], chain: Chain) -> dict[str, Place]:
+    def _places(self, destination: Destination, chain: Chain) -> dict[str, Place]:
+        code, states, behind = destination.code, self._states(destination), self._context.chains.behind
         names = {*states, *chain.send, *(segment.group for segment in chain.consume)}
-        behind = self._context.chains.behind
-        return {name: Place(name, states.get(name), (code, name) in behind) for name in sorted(names)}
+        return {
+            name: Place(name, states.get(name), self._has_messages(destination, name), (code, name) in behind)
+            for name in sorted(names)
+        }
+
+    def _has_messages(self, destination: Destination, name: str) -> bool | None:
+        """Whether a group holds anything of a destination; None where nobody can say."""
+        group = self.group(destination, name)
+        lags = group.lags() if group is not None else None
+        if lags is None:
+            return None
+        known = [lags.get((destination.code, one)) for one in self._context.registry.catalog.names(destination.code)]
+        return any(lag.records for lag in known if lag is not None) or (None if None in known else False)
 
     def _gone(self, chain: Chain) -> list[Role]:
         return [role for role in Role if chain.lease(role).owner and self.member(chain.lease(role).owner) is None]

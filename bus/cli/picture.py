@@ -50,7 +50,6 @@ def _holder(holder: Mapping[str, Any] | None) -> str:
 def _group(group: Mapping[str, Any]) -> str:
     said = {
         "does not answer": group["answers"] is False,
-        "not whole": group["whole"] is False,
         "empty": group["empty"] is True,
         "has messages": group["empty"] is False,
         "lacks queues": group["behind"],

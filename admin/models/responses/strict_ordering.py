@@ -45,7 +45,6 @@ class GroupView(View, kw_only=True):
     name: str
     configured: bool
     answers: bool | None
-    whole: bool | None
     empty: bool | None
     behind: bool
     trouble: str

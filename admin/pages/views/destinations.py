@@ -11,6 +11,7 @@ from admin.models.responses.configuration import DestinationActionsView, Destina
 from admin.models.responses.stats import NO_FIGURES, FiguresView, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
+from admin.pages.parts.chain import ChainPicture
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share, size
 from admin.pages.parts.history import history
@@ -24,6 +25,7 @@ from admin.pages.parts.times import took
 from admin.pages.parts.transports import transports
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
+from bus.domain.destination import Ordering
 from bus.security.keys import Action
 from bus.sentences import N_
 
@@ -90,6 +92,8 @@ async def destination(viewer: Viewer) -> None:
     _head(viewer, found, actions)
     if found.paused:
         _tell_paused(viewer, found)
+    if found.ordering is Ordering.STRICT:
+        await ChainPicture(viewer, code).follow()
     await _volume(viewer, code)
     await _subscriptions(viewer, code, subscriptions)
     with tag("div", "pier-grid q-mb-md"):

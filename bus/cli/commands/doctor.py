@@ -28,6 +28,7 @@ _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
 _AS_OWNER: Final = "run it as the owner"
 _LACKED: Final = "wait for a subscription that the configuration lacks"
 _LACKING: Final = "make it again, or bus doctor --accept-empty-store"
+_BRING_BACK: Final = "bring its brokers back; see docs/ordering.md, Operating a strict order"
 _OLDEST_SQLITE: Final = (3, 51, 3)
 
 
@@ -71,6 +72,8 @@ def doctor(
         checks += [_permissions(place, mend=close_directory), *_spools(place)]
     if settings is not None and settings.zookeeper:
         checks.append(_coordinator(settings))
+    if settings is not None and (settings.kafka_groups or settings.rabbitmq_groups):
+        checks += _groups(settings)
     checks += _bus(address, api_key)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
@@ -200,6 +203,22 @@ def _coordinator(settings: Settings) -> Check:
     except BusError as error:
         return Check("coordinator", ok=False, detail=str(error), do=error.hint)
     return Check("coordinator", ok=True, detail=f"ZooKeeper at {settings.zookeeper} answers")
+
+
+def _groups(settings: Settings) -> list[Check]:
+    """Ask from here each group of brokers for strictly ordered destinations, by the name of its setting."""
+    import asyncio  # noqa: PLC0415 - not for `bus --help`
+
+    from bus.bootstrap.probing import probe_groups  # noqa: PLC0415 - the server extra is there
+
+    try:
+        found = asyncio.run(probe_groups(settings))
+    except ConfigurationError as error:
+        return [Check("groups of brokers", ok=False, detail=str(error), do=error.hint)]
+    return [
+        Check(name, not trouble, str(trouble or "answers"), _BRING_BACK if trouble else "")
+        for name, trouble in found.items()
+    ]
 
 
 def _own_url(settings: Settings) -> str:

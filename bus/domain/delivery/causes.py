@@ -101,6 +101,11 @@ def blocks() -> Cause:
     return Cause("order", sentence("its key waits until a person resends or skips it"))
 
 
+def unread(what: Sentence) -> Cause:
+    """Return the cause of a delivery whose subscription waits for what it cannot read now, in a strict order."""
+    return Cause("order", what)
+
+
 def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | None:
     """Return the cause of a delivery for which ``planned`` has none; None when it is not known."""
     delivery = trace.deliveries[subscription.name]

@@ -68,6 +68,6 @@ class ChainCopy:
             yield from self.put(chain, wanted)
 
     def _note(self, known: Known) -> None:
-        """Keep what is newer: several procedures may have asked at once."""
-        if self._known is None or known.version >= self._known.version:
+        """Keep what is newer: several procedures may have asked at once, and go on with what they saw."""
+        if self._known is None or known.version > self._known.version:
             self._known = known

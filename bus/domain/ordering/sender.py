@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Chain, Lease, Role, Segment, joined, produced_by, with_current, without
+from bus.domain.ordering.chain import Chain, Lease, Role, Segment, Stands, joined, produced_by, with_current, without
 from bus.domain.ordering.chain_copy import ChainCopy
 from bus.domain.ordering.effects import Open, Procedure, Stand, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
@@ -73,10 +73,15 @@ class ChainSender:
         standings = {}
         for group in behind:
             standings[group] = yield Stand(group)
-        failed = {group for group in chain.send[1:] if group not in standings or not standings[group].is_whole}
-        wanted = joined(without(chain, failed), standings)
-        if wanted != chain and self._leads(chain):
-            yield from self.copy.put(chain, wanted)
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            failed = {group for group in chain.send[1:] if not self._may_wait(group, standings)}
+            wanted = joined(without(chain, failed), standings)
+            if wanted == chain or (yield from self.copy.put(chain, wanted)):
+                return
+
+    def _may_wait(self, group: str, standings: Mapping[str, Stands]) -> bool:
+        """Whether a group may go on waiting for its turn to take messages."""
+        return group in self._groups and (group not in standings or standings[group].is_whole)
 
     def produce(self, owner: str) -> Procedure[Lease | None]:
         """Let a producer alone send from now on, if no other one does.

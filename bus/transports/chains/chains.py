@@ -19,7 +19,7 @@ from bus.domain.ordering.reader import ChainReader
 from bus.domain.ordering.sender import ChainSender
 from bus.domain.ordering.tenure import TERMS, Terms
 from bus.errors import NotLeader
-from bus.ports.broker_group import BrokerGroup
+from bus.ports.broker_group import BrokerGroup, Standing
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 from bus.sentences import Said, sentence
@@ -211,6 +211,11 @@ class Chains:
             f"strict order of {code}": found.trouble(code, self._catalog.names(code))
             for code, found in self._strict.items()
         }
+
+    def standings(self, code: str) -> Mapping[str, Standing]:
+        """Return what groups said when this process asked them last, by name; nothing where it does not send."""
+        found = self._strict.get(code)
+        return found.driver.standings if found is not None and Role.SENDER in found.held else {}
 
     async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
         """Have messages written in order; return how many, from the first, two copies hold for sure.

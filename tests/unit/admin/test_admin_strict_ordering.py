@@ -75,9 +75,8 @@ async def test_a_chain_is_told_with_what_waits(world: World, client: httpx.Async
         },
     ]
     first = found["groups"][0]
-    assert (first["name"], first["answers"], first["whole"], first["empty"], first["trouble"]) == (
-        *("g1", True, True, False, ""),
-    )
+    assert (first["name"], first["answers"], first["empty"], first["trouble"]) == ("g1", True, False, "")
+    assert [group["empty"] for group in found["groups"]] == [False, True, True]
 
 
 async def test_what_blocks_is_told_with_what_to_do(world: World, client: httpx.AsyncClient) -> None:
@@ -90,7 +89,8 @@ async def test_what_blocks_is_told_with_what_to_do(world: World, client: httpx.A
     assert "bus ordering abandon orders g1" in found["blocked"][0]["next_step"]
     assert found["consume"][0]["waiting"] == [{"subscription": "billing", "waiting": None}]
     (first, *_) = found["groups"]
-    assert (first["answers"], first["whole"], first["empty"]) == (False, False, None)
+    assert (first["answers"], first["empty"]) == (False, None)
+    assert first["trouble"] == "1 of 3 copies are up"
     for group in world.groups.values():
         group.set_copies(2)
     assert blocked(await told(client)) == [
@@ -122,6 +122,22 @@ async def test_a_coordinator_that_does_not_answer_is_told(world: World, client: 
         False,
         ["the coordinator does not give the chain of orders: zookeeper is away"],
     )
+
+
+async def test_a_trace_says_what_its_delivery_waits_for(world: World, client: httpx.AsyncClient) -> None:
+    (sent,) = await world.written(1, names=("billing", "mail"))
+    await shape(world, encode_chain(MOVED))
+
+    async def held() -> dict[str, Any]:
+        deliveries = (await client.get(f"/messages/{sent.id}")).json()["deliveries"]
+        return {one["subscription"]: one.get("held") for one in deliveries}
+
+    assert all("group g1" not in str(found) for found in (await held()).values())
+    world.groups["g1"].set_copies(0)
+    found = await held()
+    assert found["billing"]["cause"] == "order"
+    assert found["billing"]["what"].startswith("billing of orders wait for group g1, which does not answer")
+    assert "group g1" not in str(found["mail"])
 
 
 async def test_others_keep_no_strict_order(world: World, client: httpx.AsyncClient) -> None:

@@ -54,7 +54,7 @@ def test_a_chain_is_a_row_of_segments_with_what_blocks_below(cli: Cli, bus: Fake
         "sends     node-1 http://127.0.0.1:1, epoch 101",
         "reads     node-1 http://127.0.0.1:1, epoch 102",
         "takes     g2",
-        "group     g1: does not answer; not whole; 0 of 3 copies are up",
+        "group     g1: does not answer; 0 of 3 copies are up",
         "group     g2: empty",
         "group     g3: empty",
         "blocked   billing of orders wait for group g1, which does not answer; senders went on with g2",

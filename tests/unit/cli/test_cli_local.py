@@ -17,6 +17,7 @@ from bus.domain.message import Message, encode_message
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options
 from bus.spool.file import NAME
+from bus.testing.broker_group import MemoryGroup
 from tests.harness.fake_bus import Asked, FakeBus
 from tests.unit.cli.conftest import Cli
 
@@ -165,6 +166,24 @@ def test_the_doctor_says_what_to_do(cli: Cli, bus: FakeBus, tmp_path: Path) -> N
     assert ran.code == 1
     assert "FAIL  store: away -> " in ran.out
     assert f"GiB free at {tmp_path}" in ran.out
+
+
+def test_the_doctor_asks_each_group_of_brokers(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(bus)
+    config = tmp_path / "bus.toml"
+    config.write_text('[kafka_groups]\na = "127.0.0.1:9"\nb = "127.0.0.1:9"\n')
+    groups = {name: MemoryGroup(name) for name in ("a", "b", "c")}
+    groups["b"].set_copies(2)
+    groups["c"].set_copies(0)
+    monkeypatch.setattr("bus.bootstrap.probing.open_groups", lambda *_: {"kafka": groups})
+    monkeypatch.setattr("bus.bootstrap.probing._PATIENCE", 0.2)
+    ran = cli("doctor", "--config", str(config), "--url", bus.url)
+    assert ran.code == 1
+    assert "ok    kafka_groups.a: answers\n" in ran.out
+    assert "FAIL  kafka_groups.b: 2 of 3 copies are up -> bring its brokers back" in ran.out
+    assert "FAIL  kafka_groups.c: 0 of 3 copies are up -> bring its brokers back" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""What a subscription of a strictly ordered destination is given, over groups that fail."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bus.domain.ordering.chain import Role
+from bus.errors import NotLeader
+from tests.unit.transports.chains.chains_world import CODE, bodies, passing, received, world_of
+
+
+async def test_the_messages_of_a_group_that_failed_come_before_those_of_the_next() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        assert await chains.send(CODE, world.messages(3)) == 3
+        world.groups["a"].set_copies(2)
+        assert await chains.send(CODE, world.messages(2)) == 2
+        assert bodies(await received(consumer, world.clock, 5)) == [0, 1, 2, 3, 4]
+        assert [segment.group for segment in (await world.chain()).consume] == ["b"]
+
+
+async def test_what_comes_behind_a_dead_group_waits_until_that_is_back() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(2))
+        world.groups["a"].set_copies(0)
+        await chains.send(CODE, world.messages(2))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.5):
+                await passing(consumer.receive(1), world.clock)
+        world.groups["a"].set_copies(3)
+        assert bodies(await received(consumer, world.clock, 4)) == [0, 1, 2, 3]
+
+
+async def test_a_group_joins_again_once_it_is_whole_and_drained() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        for _ in range(3):  # each time the one that takes messages fails, and the other one takes over
+            await chains.send(CODE, world.messages(1))
+            current = (await world.chain()).send[0]
+            world.groups[current].set_copies(2)
+            await chains.send(CODE, world.messages(1))
+            world.groups[current].set_copies(3)
+            await received(consumer, world.clock, 2)
+            await world.clock.advance(12)
+            assert set((await world.chain()).send) == {"a", "b"}
+
+
+async def test_each_subscription_drains_a_group_for_itself() -> None:
+    async with world_of("billing", "mail") as world:
+        chains = await world.begin("one")
+        billing, mail = chains.consumer(CODE, "billing"), chains.consumer(CODE, "mail")
+        await chains.send(CODE, world.messages(2))
+        world.groups["a"].set_copies(2)
+        await chains.send(CODE, world.messages(1))
+        assert bodies(await received(billing, world.clock, 3)) == [0, 1, 2]
+        (first, second) = (await world.chain()).consume
+        assert (first.group, first.drained, second.group) == ("a", ("billing",), "b")
+        assert bodies(await received(mail, world.clock, 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("cut_off", range(6))
+async def test_cancelling_loses_none(cut_off: int) -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(4))
+        task = asyncio.create_task(consumer.receive(4))
+        for _ in range(cut_off):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        first = [] if task.cancelled() else task.result()
+        consumer.ack(first)
+        assert bodies([*first, *await received(consumer, world.clock, 4 - len(first))]) == [0, 1, 2, 3]
+
+
+async def test_what_is_given_back_comes_again_in_order() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(4))
+        items = await passing(consumer.receive(3), world.clock)
+        consumer.ack(items[:1])
+        consumer.release(items[1:])
+        assert bodies(await received(consumer, world.clock, 3)) == [1, 2, 3]
+
+
+async def test_a_message_that_lands_late_is_written_again_behind_all_others() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        late, *others = world.messages(3)
+        await chains.send(CODE, [others[0]])
+        await received(consumer, world.clock, 1)
+        await consumer.close()
+        old = await world.groups["a"].writer(CODE)
+        await world.begin("two", frozenset({Role.SENDER}))
+        await world.end("one")
+        reader = await world.begin("three", frozenset({Role.READER}))
+        await world.clock.advance(10)
+        sender = world.processes["two"]
+        assert sender.sends(CODE)
+        assert reader.reads(CODE)
+        consumer = reader.consumer(CODE, "billing")
+        await sender.send(CODE, [others[1]])
+        assert bodies(await received(consumer, world.clock, 1)) == [2]
+        world.groups["a"].fences = False  # as RabbitMQ, which shuts nobody out
+        await old.write([late])
+        again = await received(consumer, world.clock, 1)
+        assert bodies(again) == [0]
+        assert again[0].message.is_late
+
+
+async def test_who_stood_still_gives_nothing_that_another_one_may_have_given() -> None:
+    async with world_of() as world:
+        first = await world.begin("one")
+        second = await world.begin("two")
+        consumer = first.consumer(CODE, "billing")
+        await first.send(CODE, world.messages(2))
+        world.clock._elapsed += 10_000_000  # nobody has run meanwhile
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.4):
+                await consumer.receive(1)
+        await consumer.close()
+        await world.clock.advance(20)
+        (reads,) = [chains for chains in (first, second) if chains.reads(CODE)]
+        assert bodies(await received(reads.consumer(CODE, "billing"), world.clock, 2)) == [0, 1]
+
+
+async def test_another_process_takes_over_what_one_left_without_a_word() -> None:
+    async with world_of() as world:
+        first, second = await world.begin("one"), await world.begin("two")
+        assert first.sends(CODE)
+        assert first.reads(CODE)
+        await first.send(CODE, world.messages(1))
+        with pytest.raises(NotLeader) as refused:
+            await second.send(CODE, world.messages(1))
+        assert refused.value.url == "http://one"
+        await world.end("one")
+        await world.clock.advance(4)
+        assert not second.sends(CODE), "the lease of the first one may still last"
+        await world.clock.advance(4)
+        assert await second.send(CODE, world.messages(1)) == 1
+        assert bodies(await received(second.consumer(CODE, "billing"), world.clock, 2)) == [0, 2]
+
+
+async def test_who_leaves_keeps_nobody_waiting() -> None:
+    async with world_of() as world:
+        first, second = await world.begin("one"), await world.begin("two")
+        await world.end("one")
+        await first.leave()
+        await world.clock.advance(1.5)
+        assert second.sends(CODE)
+        assert second.reads(CODE)
