@@ -43,6 +43,12 @@ class DestinationPublisher:
         ``held`` is told after each try which of the batch are held since, by number: the next try may take its time.
         """
         transport, fallback = self._router.of(destination), self._router.fallback
+        if destination.ordering is Ordering.STRICT:
+            # A group of brokers has them since before they were accepted; there is nothing that may go elsewhere.
+            held(range(len(batch)))
+            if transport is not fallback:
+                await self._publish_on(transport, destination.code, batch)
+            return [True] * len(batch)
         if destination.ordering is not Ordering.NONE and transport is not fallback:
             return await self._publish_in_order(transport, destination, batch, held)
         confirmed = await self._publish_on(transport, destination.code, batch)

@@ -179,7 +179,8 @@ class Chains:
 
     def is_strict(self, code: str) -> bool:
         """Whether a destination keeps a strict order."""
-        return code in self._strict
+        found = self._catalog.destinations.get(code)
+        return found is not None and found.ordering is Ordering.STRICT
 
     def sends(self, code: str) -> bool:
         """Whether this process sends to a strictly ordered destination."""
@@ -343,13 +344,18 @@ class Chains:
 
     async def _tend(self, found: _Strict) -> None:
         before = found.held
-        while True:
-            await self.clock.sleep(self.terms.every)
-            await found.tend(self.clock.now())
-            if found.held != before:
-                before = found.held
-                for listener in self._listeners:
-                    await listener()
+
+        async def work() -> None:
+            nonlocal before
+            while True:
+                await self.clock.sleep(self.terms.every)
+                await found.tend(self.clock.now())
+                if found.held != before:
+                    before = found.held
+                    for listener in self._listeners:
+                        await listener()
+
+        await lasting("keeping up the roles of a chain", work, self.clock.sleep)
 
     async def _look_around(self, found: _Strict) -> None:
         async def work() -> None:

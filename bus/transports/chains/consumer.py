@@ -121,21 +121,22 @@ class ChainConsumer:
     async def _judged(self, reader: GroupReader, limit: int) -> list[Incoming]:
         """Return what of that which was read ahead may be given."""
         given: list[Incoming] = []
-        while self._read_ahead and len(given) < limit and self._segment is not None:
-            item = self._read_ahead[0]
+        while len(given) < min(limit, len(self._read_ahead)) and self._segment is not None:
+            item = self._read_ahead[len(given)]
             epoch = item.message.epoch
             verdict = await self._driver.perform(self._rules.judge(self._subscription, self._segment, epoch))
-            if verdict is Verdict.UNKNOWN or (verdict is Verdict.LATE and not await self._send_again(item.message)):
-                break
-            self._read_ahead.popleft()
-            if verdict is Verdict.LATE:
+            if verdict is Verdict.GIVE:
+                suspect = item.suspect or self._is_suspect(item.message)
+                given.append(Incoming(item.message, _Token(reader, item), suspect))
+            elif verdict is Verdict.LATE and await self._send_again(item.message):
+                del self._read_ahead[len(given)]
                 reader.ack([item])
-                continue
-            self._unacked.add(item.token)
-            suspect = item.suspect or self._is_suspect(item.message)
-            given.append(Incoming(item.message, _Token(reader, item), suspect))
+            else:
+                break
         if not given and self._read_ahead:
             await self._clock.sleep(_LOOK)
+        # Nothing is awaited from here on, so that who is cancelled before has lost none.
+        self._unacked |= {self._read_ahead.popleft().token for _ in given}
         return given
 
     async def _leave(self) -> None:

@@ -103,3 +103,12 @@ async def test_behind_a_message_that_is_not_held_none_of_its_key_goes_anywhere()
     assert found == [True, False, None, True, False, True, None]
     assert broker.calls == [["a1", "b1", "-1"], ["a2", "b2"]]
     assert sorted(held) == [0, 3, 5]
+
+
+async def test_what_has_a_strict_order_goes_nowhere_else_since_a_group_of_brokers_has_it() -> None:
+    held: list[int] = []
+    direct = MemoryTransport()
+    destination = Destination(code=DESTINATION, transport=TransportName.KAFKA, ordering=Ordering.STRICT)
+    assert await publisher(direct).publish(destination, batch(3), held.extend) == [True] * 3
+    assert held == [0, 1, 2]
+    assert not direct._messages

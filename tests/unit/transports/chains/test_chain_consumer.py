@@ -8,7 +8,8 @@ import pytest
 
 from bus.domain.ordering.chain import Role
 from bus.errors import NotLeader
-from tests.unit.transports.chains.chains_world import CODE, bodies, passing, received, world_of
+from bus.testing.cluster import over_groups
+from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
 
 
 async def test_the_messages_of_a_group_that_failed_come_before_those_of_the_next() -> None:
@@ -148,6 +149,18 @@ async def test_another_process_takes_over_what_one_left_without_a_word() -> None
         await world.clock.advance(4)
         assert await second.send(CODE, world.messages(1)) == 1
         assert bodies(await received(second.consumer(CODE, "billing"), world.clock, 2)) == [0, 2]
+
+
+async def test_a_process_without_groups_neither_sends_nor_reads() -> None:
+    async with world_of() as world:
+        await world.begin("one")
+        lacking = over_groups(world.store, world.clock, {}, BOTH)
+        await lacking.apply(catalog_of("billing"))
+        assert lacking.is_strict(CODE)
+        assert not lacking.sends(CODE)
+        assert not lacking.reads(CODE)
+        with pytest.raises(NotLeader):
+            await lacking.send(CODE, world.messages(1))
 
 
 async def test_who_leaves_keeps_nobody_waiting() -> None:
