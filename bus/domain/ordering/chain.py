@@ -170,15 +170,17 @@ def without(chain: Chain, groups: Collection[str]) -> Chain:
     return _replace(chain, send=tuple(group for group in chain.send if group not in groups))
 
 
-def joined(chain: Chain, standings: Mapping[str, Stands]) -> Chain:
+def joined(chain: Chain, standings: Mapping[str, Stands], *, leftovers: bool = False) -> Chain:
     """Return the chain with the groups that may take messages behind those that already may: whole and empty ones.
 
-    One that still has something to be read would have its old messages read after newer ones of another group.
+    One that still has something to be read would have its old messages read after newer ones of another group. With
+    ``leftovers`` also those that hold what nobody is to read there any more: it is of an older epoch, comes too late,
+    and so is sent again.
     """
     found = [
         group
         for group, standing in standings.items()
-        if standing.is_whole and standing.is_empty and group not in chain.send and not chain.holds(group)
+        if standing.is_whole and (standing.is_empty or leftovers) and group not in chain.send and not chain.holds(group)
     ]
     return _replace(chain, send=(*chain.send, *found))
 
@@ -189,6 +191,15 @@ def with_current(chain: Chain) -> Chain:
         return chain
     epoch = chain.epoch + 1
     return _replace(chain, epoch=epoch, consume=(*chain.consume, Segment(chain.send[0], epoch)))
+
+
+def reopened(chain: Chain) -> Chain:
+    """Return the chain with messages taken by the group that took them last, behind what it still has.
+
+    What it did not confirm may still land behind them, with an older epoch: then it comes too late.
+    """
+    epoch, group = chain.epoch + 1, chain.consume[-1].group
+    return _replace(chain, epoch=epoch, send=(group,), consume=(*chain.consume, Segment(group, epoch)))
 
 
 def drained(chain: Chain, segment: Segment, subscription: str) -> Chain:

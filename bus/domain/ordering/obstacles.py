@@ -43,11 +43,9 @@ class GroupState(NamedTuple):
     standing: Stands | None = None
 
     @property
-    def may_join(self) -> bool:
-        """Whether a group that has nothing to be read can take messages, or is about to."""
-        if self.standing is None:
-            return not self.trouble
-        return self.standing.is_whole and self.standing.is_empty
+    def is_whole(self) -> bool:
+        """Whether every copy is up, as far as is known."""
+        return not self.trouble if self.standing is None else self.standing.is_whole
 
 
 class Obstacle(NamedTuple):
@@ -90,13 +88,14 @@ def _owner(code: str, chain: Chain, role: Role, *, is_gone: bool) -> Obstacle | 
 def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstacle | None:
     """Return what is wrong when no group takes messages, and none is about to."""
     waiting = [name for name in chain.send if name not in groups or not groups[name].trouble]
-    joining = [name for name, state in groups.items() if not chain.holds(name) and state.may_join]
+    last = chain.consume[-1].group if chain.consume else ""
+    joining = [name for name, state in groups.items() if state.is_whole and (name == last or not chain.holds(name))]
     if waiting or joining:
         return None
     return Obstacle(
         Role.SENDER,
         sentence("no group of brokers takes messages to {code}: producers keep them in their spools", code=code),
-        sentence("bring all copies of a group back; one that still has to be read takes none before it is empty"),
+        sentence("bring all copies of a group back; of those still to be read only the last one goes on taking some"),
     )
 
 

@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Chain, Lease, Role, Segment, Stands, joined, produced_by, with_current, without
+from bus.domain.ordering.chain import (
+    Chain,
+    Lease,
+    Role,
+    Segment,
+    Stands,
+    joined,
+    produced_by,
+    reopened,
+    with_current,
+    without,
+)
 from bus.domain.ordering.chain_copy import ChainCopy
 from bus.domain.ordering.effects import Open, Procedure, Stand, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
@@ -16,6 +27,10 @@ from bus.sentences import sentence
 _AGAIN: Final = sentence("send it again under the same id: it is delivered once")
 _WAIT: Final = sentence("it is accepted once that one has ended: one producer at a time keeps the order")
 _LOST: Final = sentence("take the lease anew, and look at what was refused before you send that again")
+
+
+MOST_SEGMENTS: Final = 64
+"""Of a chain, whose document is written with each change: with so many a sender waits for a group that is drained."""
 
 
 class Admission(NamedTuple):
@@ -189,15 +204,31 @@ class ChainSender:
             gone |= {chain.current.group}
         wanted = without(chain, gone)
         if not wanted.send:
-            standings = {}
-            for group in self._groups:
-                if group not in failed and not wanted.holds(group):
-                    standings[group] = yield Stand(group)
-            wanted = joined(wanted, standings)
+            wanted = yield from self._with_any(wanted, failed)
         wanted = with_current(wanted)
         if wanted != chain:
             yield from self.copy.put(chain, wanted)
         return wanted.current is not None
+
+    def _with_any(self, chain: Chain, failed: set[str]) -> Procedure[Chain]:
+        """Return the chain with groups that can take messages: the best there are, or none."""
+        standings = {}
+        for group in self._groups:
+            if group not in failed and not chain.holds(group):
+                standings[group] = yield Stand(group)
+        found = joined(chain, standings)
+        if found.send:
+            return found
+        if (yield from self._can_reopen(chain, failed)):
+            return reopened(chain)
+        return joined(chain, standings, leftovers=True)
+
+    def _can_reopen(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
+        """Whether the group that took messages last can go on with that, since all others still have some."""
+        if not chain.consume or len(chain.consume) >= MOST_SEGMENTS:
+            return False
+        group = chain.consume[-1].group
+        return group in self._groups and group not in failed and (yield Stand(group)).is_whole
 
     def _is_open(self, current: Segment) -> Procedure[bool]:
         """Have a writer on the current group, opened in this tenure; False when the group takes none."""

@@ -62,6 +62,14 @@ class AdmitsAny(ChainSender):
         super()._check(chain, admission._replace(producer=chain.admits))
 
 
+class IgnoresDoubt(ChainSender):
+    """Goes on where something was not confirmed, as if that could not land any more."""
+
+    def _head(self, failed: set[str], admission: Admission) -> Procedure[tuple[Segment, int] | None]:
+        self._doubted = None
+        return super()._head(failed, admission)
+
+
 class GivesLate(ChainReader):
     """Gives what is read, of whatever epoch."""
 
@@ -76,6 +84,7 @@ BUGS: Final[dict[str, Callable[[], Rules]]] = {
     "a segment is appended after its group was returned": partial(Rules, sender=AppendsLater),
     "a group joins before it is drained": partial(Rules, sender=JoinsUndrained),
     "messages of an older producer are taken": partial(Rules, sender=AdmitsAny),
+    "messages are written behind one that is in doubt": partial(Rules, sender=IgnoresDoubt),
     "messages of older epochs are given": partial(Rules, reader=GivesLate),
     "a reader goes on without its lease": partial(Rules, checks_lease=False),
     "a lease is longer than the error of clocks": partial(

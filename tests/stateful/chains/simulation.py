@@ -26,14 +26,14 @@ class Found:
 
 
 class Simulation:
-    """Two or three groups, two receivers, two dispatchers, one or two subscribers, one producer after another."""
+    """One to three groups, two receivers, two dispatchers, one or two subscribers, one producer after another."""
 
     def __init__(self, seed: int, rules: Rules | None = None, *, drift: float = 0.15) -> None:
         dice = self._dice = random.Random(seed)
         self.world = World(dice)
         names = [f"subscriber-{n}" for n in range(dice.choice((1, 1, 2)))]
         is_pair = dice.random() < 0.5
-        groups = [Group(self.world, name, names, is_pair=is_pair) for name in "abc"[: dice.choice((2, 2, 3))]]
+        groups = [Group(self.world, name, names, is_pair=is_pair) for name in "abc"[: dice.choice((1, 2, 2, 3))]]
         self.places = Places(
             Coordinator(), {one.name: one for one in groups}, {name: Subscriber(name) for name in names}
         )

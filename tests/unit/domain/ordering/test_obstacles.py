@@ -33,10 +33,17 @@ def test_a_chain_that_flows_or_will_has_none(other: GroupState) -> None:
     assert told(chain(Segment("b", 3), current, send=("a",)), a=WELL, b=HURT) == [], "it can be read to its end"
 
 
-@pytest.mark.parametrize("other", [HURT, DEAD, FULL])
+@pytest.mark.parametrize("other", [HURT, DEAD])
 def test_no_group_takes_messages(other: GroupState) -> None:
     (what,) = told(chain(send=("a",)), a=HURT, b=other)
     assert what.startswith("no group of brokers takes messages to c")
+
+
+def test_a_group_that_is_not_empty_takes_them_when_no_other_one_does() -> None:
+    assert told(chain(send=("a",)), a=HURT, b=FULL) == [], "what it holds was left there, and comes too late anyway"
+    assert told(chain(Segment("b", 5), Segment("a", 7)), a=FULL, b=HURT) == [], "it was the last one"
+    (what,) = told(chain(Segment("a", 5), Segment("b", 7)), a=FULL, b=HURT)
+    assert what.startswith("no group of brokers takes messages to c"), "its messages come before those of the last one"
 
 
 def test_a_group_that_somebody_else_knows_may_take_them() -> None:

@@ -52,6 +52,25 @@ async def test_a_group_joins_again_once_it_is_whole_and_drained() -> None:
             assert set((await world.chain()).send) == {"a", "b"}
 
 
+async def test_where_all_others_still_have_something_the_last_group_goes_on() -> None:
+    async with world_of("billing", "mail") as world:
+        chains = await world.begin("one")
+        billing, mail = chains.consumer(CODE, "billing"), chains.consumer(CODE, "mail")
+        for group in ("a", "b"):
+            await chains.send(CODE, world.messages(1))
+            world.groups[group].set_copies(2)
+        assert await chains.send(CODE, world.messages(1)) == 0, "nobody knows whether it is held"
+        world.groups["b"].set_copies(3)
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert [segment.group for segment in (await world.chain()).consume] == ["a", "b", "b"]
+        world.groups["a"].set_copies(3)
+        for consumer in (billing, mail):
+            assert bodies(await received(consumer, world.clock, 3)) == [0, 1, 3]
+        await passing(world.clock.sleep(12), world.clock)
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert bodies(await received(mail, world.clock, 1)) == [4]
+
+
 async def test_each_subscription_drains_a_group_for_itself() -> None:
     async with world_of("billing", "mail") as world:
         chains = await world.begin("one")
