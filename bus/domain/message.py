@@ -43,7 +43,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     epoch
         Of a strictly ordered destination, that of who wrote it to a group of brokers (`bus.domain.ordering.chain`).
     is_late
-        It was written again, since it had come behind messages of a newer epoch.
+        It comes behind younger ones of its order: it is resent, or was written again since others had passed it.
     """
 
     id: str

@@ -118,7 +118,8 @@ class InOrder:
         if key is None:
             self._pending.add(Pending(delivery, None, until))
         else:
-            entry = Pending(msgspec.structs.replace(delivery, order_key=key), None, until)
+            late = msgspec.structs.replace(delivery.message, is_late=True)
+            entry = Pending(msgspec.structs.replace(delivery, message=late, order_key=key), None, until)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
         return True

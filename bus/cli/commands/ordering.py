@@ -22,7 +22,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Key = Annotated[str, typer.Argument(metavar="KEY", help="As bus ordering show names it.", show_default=False)]
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="As bus ordering show has it; none if the order is strict.", show_default=False),
+]
 _COLUMNS: Final = (
     "subscription",
     "key",
@@ -70,7 +73,7 @@ def show_order(
 
 @app.command("resume", epilog="Example:  bus ordering resume account.changed ledger c-42")
 def resume_key(
-    code: Code, name: Name, key: Key, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
+    code: Code, name: Name, key: Key = "", as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
 ) -> None:
     """Resend what holds up a key now; those behind it go on once it is delivered."""
     with Api(url, api_key) as api:
@@ -81,7 +84,7 @@ def resume_key(
 def skip_key(
     code: Code,
     name: Name,
-    key: Key,
+    key: Key = "",
     reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,

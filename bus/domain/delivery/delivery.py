@@ -175,7 +175,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_late(self) -> bool:
         """Whether it goes out of the order of its key."""
-        return self.message.is_late or (bool(self.order_key) and not self.place)
+        return self.message.is_late
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -70,7 +70,12 @@ def test_a_key_that_nothing_holds_up(cli: Cli, bus: FakeBus) -> None:
     bus.on("POST", f"{KEYS}/skip", (404, refusal))
     ran = cli("ordering", "skip", "account.changed", "ledger", "x")
     assert (ran.code, ran.err) == (1, f"error: {refusal['detail']} (hint: {refusal['hint']})\n")
-    assert cli("ordering", "skip", "account.changed", "ledger").code == 2
+
+
+def test_a_strict_order_has_one_key_that_nobody_names(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", f"{KEYS}/resume", (200, {"key": "", "message_id": "m1"}))
+    assert cli("ordering", "resume", "account.changed", "ledger").code == 0
+    assert bus.asked[-1].body == {"key": ""}
 
 
 def test_help_has_examples(cli: Cli) -> None:

@@ -350,10 +350,11 @@ def _outgoing(message: Message) -> Any:
     return Outgoing(message, encode_message(message))
 
 
-async def test_a_resend_out_of_order_waits_for_its_key_and_holds_up_nobody(world: World) -> None:
+@pytest.mark.parametrize("ordering", [Ordering.KEY, Ordering.STRICT])
+async def test_a_resend_out_of_order_waits_for_its_key_and_holds_up_nobody(world: World, ordering: Ordering) -> None:
     script = Scripted(world, "a9")
     reply = asyncio.Event()
-    async with world.worker(of(), Ordering.KEY) as worker:
+    async with world.worker(of(), ordering) as worker:
         resent = handed(fresh(90, world.clock, key="a", body=b"a9"), generation=1, by=Origin.RESEND)
         world.poster.script(URL, Reply(hold=reply))
         assert worker.offer(resent)
