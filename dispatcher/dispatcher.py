@@ -45,6 +45,13 @@ class _Running(NamedTuple):
     task: asyncio.Task[None]
 
 
+class _Leaving(NamedTuple):
+    """One that takes nothing more, and what has it leave its transports once nothing of it is under way."""
+
+    running: _Running
+    closing: asyncio.Task[None]
+
+
 class Dispatcher:
     """Starts, changes and ends a worker for each subscription, as the configuration says.
 
@@ -72,7 +79,7 @@ class Dispatcher:
         self._behind: set[tuple[str, str]] = set()
         self._shared = shares.state
         self._running: dict[tuple[str, str], _Running] = {}
-        self._leaving: dict[tuple[str, str], _Running] = {}
+        self._leaving: dict[tuple[str, str], _Leaving] = {}
         self._moving: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
@@ -87,7 +94,7 @@ class Dispatcher:
             async with self._changing:
                 self._group = None
                 await self._stop_moving(list(self._moving))
-            await self._stop_workers([*self._running.values(), *self._leaving.values()])
+            await self._stop_workers([*self._running.values(), *(one.running for one in self._leaving.values())])
             await self._dependencies.outcomes.drain()
             for running in self._running.values():
                 await running.worker.close()
@@ -104,18 +111,18 @@ class Dispatcher:
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
         """Start, change and end the workers of ``_behind``; a subscription for which that fails stays in it."""
-        self._leaving = {key: running for key, running in self._leaving.items() if not running.task.done()}
+        self._leaving = {key: leaving for key, leaving in self._leaving.items() if not leaving.closing.done()}
         for key in sorted(self._behind):
             configured = self._catalog.subscriptions.get(key)
             if configured is None:
                 if key in self._running:
-                    self._leave(key)
+                    self._leave(group, key)
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
             elif not self._is_led(destination):
                 # Who gets the task reads what is held up then, and not before.
                 if key in self._running:
-                    self._leave(key)
+                    self._leave(group, key)
             elif key in self._running and self._running[key].worker.ordering is destination.ordering:
                 await self._change(self._running[key], destination, self._in_force(configured))
             else:
@@ -123,10 +130,16 @@ class Dispatcher:
             await self._move_or_not(group, key)
             self._behind.discard(key)
 
-    def _leave(self, key: tuple[str, str]) -> None:
-        """End a worker, without waiting for its requests in flight."""
-        self._leaving[key] = self._running.pop(key)
-        self._leaving[key].worker.stop()
+    def _leave(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
+        """End a worker, without waiting for its requests in flight; then others may have what it was given."""
+        running = self._running.pop(key)
+        running.worker.stop()
+        self._leaving[key] = _Leaving(running, group.create_task(self._end(running)))
+
+    async def _end(self, running: _Running) -> None:
+        await self._stop_workers([running])
+        await running.worker.all_recorded()
+        await running.worker.close()
 
     def _is_led(self, destination: Destination) -> bool:
         """Whether this process delivers a destination's messages at all."""
@@ -324,14 +337,12 @@ class Dispatcher:
     async def _start_worker(
         self, group: asyncio.TaskGroup, destination: Destination, subscription: Subscription
     ) -> None:
-        if (former := self._leaving.pop(subscription.key, None)) is not None:
-            former.task.cancel()
-            await self._stop_workers([former])
+        if (leaving := self._leaving.pop(subscription.key, None)) is not None:
+            leaving.running.task.cancel()
+            await asyncio.wait([leaving.closing])
         if (former := self._running.pop(subscription.key, None)) is not None:
             # It keeps another order: what it holds comes again, to this one.
-            await self._stop_workers([former])
-            await former.worker.all_recorded()
-            await former.worker.close()
+            await self._end(former)
         merged = MergedConsumer()
         await self._follow_transports(merged, destination, subscription)
         worker = SubscriptionWorker(subscription, merged, self._dependencies, destination.ordering)

@@ -55,6 +55,7 @@ class Tenure:
         self._clock = clock
         self._epoch = 0
         self._until = -math.inf
+        self._lapses = 0
         self._seen = Lease()
         self._since = math.inf
 
@@ -62,6 +63,11 @@ class Tenure:
     def is_held(self) -> bool:
         """Whether this process has the role now, for sure."""
         return bool(self._epoch) and self._clock() < self._until
+
+    @property
+    def lapses(self) -> int:
+        """How often this process has got the role anew, or had not had it for a moment."""
+        return self._lapses
 
     @property
     def epoch(self) -> int:
@@ -88,6 +94,8 @@ class Tenure:
 
     def put(self, chain: Chain, asked_at: float) -> None:
         """Take note that a chain of `next` was put, asked for at a time (monotonic seconds)."""
+        if not self.is_held:
+            self._lapses += 1
         self._epoch = chain.lease(self.role).epoch
         self._until = asked_at + self.terms.lease
 

@@ -67,6 +67,12 @@ class _Strict:
         return frozenset(self._known)
 
     @property
+    def tenures(self) -> frozenset[tuple[Role, int]]:
+        """Those roles, and how often they lapsed: who asked in such a moment has to ask again."""
+        both = (self.rules, self.reader)
+        return frozenset((one.tenure.role, one.tenure.lapses) for one in both if one is not None and one.tenure.is_held)
+
+    @property
     def _known(self) -> dict[Role, Chain | None]:
         """The chain as each role that this process has now knows it."""
         both = (self.rules, self.reader)
@@ -343,15 +349,15 @@ class Chains:
         await self._strict.pop(code).leave()
 
     async def _tend(self, found: _Strict) -> None:
-        before = found.held
+        before = found.tenures
 
         async def work() -> None:
             nonlocal before
             while True:
                 await self.clock.sleep(self.terms.every)
                 await found.tend(self.clock.now())
-                if found.held != before:
-                    before = found.held
+                if found.tenures != before:
+                    before = found.tenures
                     for listener in self._listeners:
                         await listener()
 

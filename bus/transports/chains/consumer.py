@@ -61,6 +61,8 @@ class ChainConsumer:
         self._segment: Segment | None = None
         self._read_ahead: deque[Incoming] = deque()
         self._unacked: set[object] = set()
+        self._closing: list[GroupReader] = []
+        self._over = asyncio.Event()
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for the next messages; cancelling loses none."""
@@ -88,11 +90,14 @@ class ChainConsumer:
             self._unacked -= {item.token for item in items}
 
     async def close(self) -> None:
-        """Leave the group that is read."""
+        """Leave the group that is read, for good."""
+        self._over.set()
         await self._leave()
 
     async def _next_reader(self) -> GroupReader | None:
         """Return a reader of the segment to read; None while there is none."""
+        if self._over.is_set():
+            return None
         segment = await self._driver.perform(self._rules.next_for(self._subscription))
         if segment is not None and self._segment is not None and _is_same(segment, self._segment):
             self._segment = segment
@@ -103,10 +108,11 @@ class ChainConsumer:
         group = self._group(segment.group) if segment is not None else None
         if segment is None or group is None:
             return None
-        self._reader = self._driver.readers[segment.group, self._subscription] = await group.reader(
-            self._code, self._subscription
-        )
+        reader = await group.reader(self._code, self._subscription)
+        self._reader = self._driver.readers[segment.group, self._subscription] = reader
         self._segment = segment
+        if self._over.is_set():
+            await self._leave()
         return self._reader
 
     async def _read(self, reader: GroupReader, limit: int) -> None:
@@ -125,12 +131,16 @@ class ChainConsumer:
             item = self._read_ahead[len(given)]
             epoch = item.message.epoch
             verdict = await self._driver.perform(self._rules.judge(self._subscription, self._segment, epoch))
+            if self._reader is not reader:
+                return []  # closed meanwhile
             if verdict is Verdict.GIVE:
                 suspect = item.suspect or self._is_suspect(item.message)
                 given.append(Incoming(item.message, _Token(reader, item), suspect))
             elif verdict is Verdict.LATE and await self._send_again(item.message):
-                del self._read_ahead[len(given)]
                 reader.ack([item])
+                if self._reader is not reader:
+                    return []
+                del self._read_ahead[len(given)]
             else:
                 break
         if not given and self._read_ahead:
@@ -140,13 +150,18 @@ class ChainConsumer:
         return given
 
     async def _leave(self) -> None:
+        """Close the reader, and any whose closing was cut off: nobody else reads while one is open."""
         reader, segment = self._reader, self._segment
         self._reader = self._segment = None
         self._read_ahead.clear()
         self._unacked.clear()
         if reader is not None and segment is not None:
             self._driver.readers.pop((segment.group, self._subscription), None)
-            await reader.close()
+            self._closing.append(reader)
+        while self._closing:
+            last = self._closing[-1]
+            await last.close()
+            self._closing = [one for one in self._closing if one is not last]
 
 
 def _is_same(one: Segment, other: Segment) -> bool:

@@ -67,7 +67,9 @@ class KafkaConsumer:
         """Commit what was acked and leave the group, so that the others take over at once; has a deadline."""
         for task in self._beside:
             task.cancel()
-        await asyncio.wait(self._beside)
-        self._taking_part.cancel()
+        try:
+            await asyncio.wait(self._beside)
+        finally:  # who is cancelled here leaves all the same
+            self._taking_part.cancel()
         await asyncio.wait({self._taking_part})
         self._on_close(self)

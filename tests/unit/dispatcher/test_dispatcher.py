@@ -19,6 +19,7 @@ from bus.ports.poster import PostFailure
 from bus.telemetry import metrics
 from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
+from bus.testing.transport import MemoryConsumer, MemoryTransport
 from bus.testing.writes import DESTINATION
 from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
@@ -34,12 +35,16 @@ def catalog(*subscriptions: Subscription) -> Catalog:
 
 @asynccontextmanager
 async def dispatching(
-    world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None
+    world: World,
+    of: Catalog,
+    *,
+    at_stop: Callable[[], Awaitable[None]] | None = None,
+    leads: Callable[[str], bool] = lambda _: True,
 ) -> AsyncIterator[tuple[Dispatcher, TransportRouter]]:
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
     router = TransportRouter([world.transport], world.clock)
     await router.apply(of)
-    dispatcher = Dispatcher(router, world.dependencies(), all_permits())
+    dispatcher = Dispatcher(router, world.dependencies(), all_permits(), leads=leads)
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
@@ -353,3 +358,44 @@ async def test_an_order_that_begins_or_ends_acks_nothing_whose_outcome_is_not_du
         await world.clock.advance(1)
         assert world.holds() == 0
         assert len(world.poster.posted) == 2
+
+
+class Counting(MemoryTransport):
+    """Counts its consumers that have not left it."""
+
+    present = 0
+
+    async def consume(self, destination: str, subscription: str) -> MemoryConsumer:
+        self.present += 1
+        consumer = await super().consume(destination, subscription)
+        close = consumer.close
+
+        async def leave() -> None:
+            self.present -= 1
+            await close()
+
+        consumer.close = leave  # type: ignore[method-assign]
+        return consumer
+
+
+async def test_who_keeps_an_order_no_more_leaves_its_transports_once_nothing_is_under_way(world: World) -> None:
+    world.transport = transport = Counting()
+    leading = {ORDERS.code}
+    of, reply = Catalog([replace(ORDERS, ordering=Ordering.KEY)], [subscription()]), asyncio.Event()
+    async with dispatching(world, of, leads=leading.__contains__) as (dispatcher, _):
+        world.poster.script(URL, Reply(hold=reply))
+        sent = await world.publish(3, key="k")
+        await world.clock.settle()
+        leading.clear()
+        await dispatcher.reshare()
+        await world.clock.settle()
+        assert transport.present == 2, "a request is under way; the other one moves what is in the direct queue"
+        reply.set()
+        await world.clock.advance(1)
+        assert transport.present == 1
+        leading.add(ORDERS.code)
+        await dispatcher.reshare()
+        await world.feed()
+        await world.clock.advance(1)
+        assert transport.present == 1
+        assert [one.headers["webhook-id"] for one in world.poster.posted] == [one.id for one in sent]

@@ -100,6 +100,28 @@ async def test_cancelling_loses_none(cut_off: int) -> None:
         assert bodies([*first, *await received(consumer, world.clock, 4 - len(first))]) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_who_is_closed_while_it_reads_reads_no_more_and_keeps_nobody_from_it(turns: int) -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(3))
+        reading = asyncio.create_task(consumer.receive(2))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        closing = asyncio.create_task(consumer.close())
+        await asyncio.sleep(0)
+        closing.cancel()  # its own end may be cut off as well
+        await asyncio.wait([closing])
+        await consumer.close()
+        await world.clock.advance(1)
+        reading.cancel()
+        await asyncio.wait([reading])
+        assert reading.cancelled() or len(reading.result()) <= 2
+        other = chains.consumer(CODE, "billing")
+        assert bodies(await received(other, world.clock, 3)) == [0, 1, 2]
+
+
 async def test_what_is_given_back_comes_again_in_order() -> None:
     async with world_of() as world:
         chains = await world.begin("one")
