@@ -118,7 +118,10 @@ class InOrder:
         if key is None:
             self._pending.add(Pending(delivery, None, until))
         else:
-            entry = Pending(msgspec.structs.replace(delivery, order_key=key), None, until)
+            message = delivery.message
+            if self._ordering is Ordering.STRICT:  # its key is empty, as that of what is in no order
+                message = msgspec.structs.replace(message, is_late=True)
+            entry = Pending(msgspec.structs.replace(delivery, message=message, order_key=key), None, until)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
         return True

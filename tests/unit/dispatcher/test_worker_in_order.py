@@ -373,6 +373,22 @@ async def test_a_resend_out_of_order_waits_for_its_key_and_holds_up_nobody(world
         assert marked == ["true", None, "true"]
 
 
+async def test_a_resend_out_of_a_strict_order_is_marked(world: World) -> None:
+    Scripted(world, "a9")
+    async with world.worker(of(), Ordering.STRICT) as worker:
+        resent = handed(fresh(90, world.clock, body=b"a9"), generation=1, by=Origin.RESEND)
+        assert worker.offer(resent)
+        await publish(world, "a1")
+        await world.clock.advance(2)
+        assert bodies(world) == ["a9", "a1"]
+        failed = next(one for one in await world.outcomes() if one.message_id == resent.message.id)
+        assert (failed.status, failed.place) == (Status.RETRYING, 0)
+        assert failed.attempt is not None
+        assert failed.attempt.is_late
+        marked = [posted.headers.get("bus-out-of-order") for posted in world.poster.posted]
+        assert marked == ["true", None]
+
+
 async def test_a_resend_for_a_key_that_is_held_up_is_not_taken(world: World) -> None:
     Scripted(world, "a1")
     async with world.worker(of(retry=SLOW), Ordering.KEY) as worker:
