@@ -45,6 +45,13 @@ class _Running(NamedTuple):
     task: asyncio.Task[None]
 
 
+async def _see_off(leaving: _Running) -> None:
+    """Leave the transports once nothing of a worker is left: as long as it reads there, others may get nothing."""
+    await asyncio.wait([leaving.task])
+    await leaving.worker.all_recorded()
+    await leaving.worker.close()
+
+
 class Dispatcher:
     """Starts, changes and ends a worker for each subscription, as the configuration says.
 
@@ -109,13 +116,13 @@ class Dispatcher:
             configured = self._catalog.subscriptions.get(key)
             if configured is None:
                 if key in self._running:
-                    self._leave(key)
+                    self._leave(group, key)
             elif (destination := self._catalog.destinations.get(configured.destination)) is None:
                 _log.error("subscription %s has no destination %s", configured.name, configured.destination)
             elif not self._is_led(destination):
                 # Who gets the task reads what is held up then, and not before.
                 if key in self._running:
-                    self._leave(key)
+                    self._leave(group, key)
             elif key in self._running and self._running[key].worker.ordering is destination.ordering:
                 await self._change(self._running[key], destination, self._in_force(configured))
             else:
@@ -123,10 +130,11 @@ class Dispatcher:
             await self._move_or_not(group, key)
             self._behind.discard(key)
 
-    def _leave(self, key: tuple[str, str]) -> None:
+    def _leave(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
         """End a worker, without waiting for its requests in flight."""
-        self._leaving[key] = self._running.pop(key)
-        self._leaving[key].worker.stop()
+        leaving = self._leaving[key] = self._running.pop(key)
+        leaving.worker.stop()
+        group.create_task(_see_off(leaving))
 
     def _is_led(self, destination: Destination) -> bool:
         """Whether this process delivers a destination's messages at all."""

@@ -34,12 +34,16 @@ def catalog(*subscriptions: Subscription) -> Catalog:
 
 @asynccontextmanager
 async def dispatching(
-    world: World, of: Catalog, *, at_stop: Callable[[], Awaitable[None]] | None = None
+    world: World,
+    of: Catalog,
+    *,
+    at_stop: Callable[[], Awaitable[None]] | None = None,
+    leads: Callable[[str], bool] = lambda _: True,
 ) -> AsyncIterator[tuple[Dispatcher, TransportRouter]]:
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
     router = TransportRouter([world.transport], world.clock)
     await router.apply(of)
-    dispatcher = Dispatcher(router, world.dependencies(), all_permits())
+    dispatcher = Dispatcher(router, world.dependencies(), all_permits(), leads=leads)
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
@@ -209,6 +213,27 @@ async def test_stop_waits_for_what_is_in_flight_and_for_its_outcomes(world: Worl
     assert len(await world.outcomes()) == 3
     assert world.holds() == 2
     assert world.transport.queue((DESTINATION, "billing")).held == {}
+
+
+async def test_who_does_not_lead_any_more_leaves_what_it_read_to_others(world: World) -> None:
+    """A group of brokers gives nothing to another reader as long as one that has messages is there."""
+    led = {DESTINATION}
+    of = Catalog([replace(ORDERS, ordering=Ordering.KEY)], [subscription()])
+    async with dispatching(world, of, leads=led.__contains__) as (dispatcher, _):
+        reply, event = held()
+        world.poster.script(URL, reply)
+        await world.publish(2, key="a")
+        await world.clock.settle()
+        led.clear()
+        await dispatcher.reshare()
+        await world.clock.settle()
+        assert world.transport.closed == 0
+        event.set()
+        await world.clock.settle()
+        assert statuses(await world.outcomes()) == [Status.DELIVERED]
+        assert world.transport.closed == 1
+        assert not world.transport.queue((DESTINATION, "billing")).held
+        assert world.holds() == 1
 
 
 async def test_stop_waits_for_a_removed_subscription_as_well(world: World) -> None:
