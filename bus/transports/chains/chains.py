@@ -112,8 +112,11 @@ class _Strict:
         if self.leftovers is not None and self.reader is not None and self.reader.tenure.is_held:
             await self.leftovers.clear()
 
-    async def leave(self) -> None:
-        """Give the roles up."""
+    async def leave(self, *, is_removed: bool = False) -> None:
+        """Give the roles up; of a destination that is removed also its producer's lease, which nobody releases."""
+        chain = self.rules.copy.chain if self.rules is not None else None
+        if is_removed and self.rules is not None and chain is not None and chain.producer.owner:
+            await self.driver.perform(self.rules.release(chain.producer.owner))
         for rules in (self.rules, self.reader):
             if rules is not None:
                 await self.driver.perform(rules.copy.vacate(rules.tenure))
@@ -340,7 +343,7 @@ class Chains:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._strict.pop(code).leave()
+        await self._strict.pop(code).leave(is_removed=self._catalog.has_left(code))
 
     async def _tend(self, found: _Strict) -> None:
         before = found.held
