@@ -288,6 +288,10 @@ class Chains:
     async def send_again(self, code: str, message: Message) -> bool:
         """Have a message that came too late written behind all others; False when that did not work."""
         late = msgspec.structs.replace(message, is_late=True)
+        found = self._strict.get(code)
+        if found is not None and found.rules is not None and self.sends(code):
+            # Of which epoch it has to be, so that it does not come too late again, the reader has written just now.
+            await found.driver.perform(found.rules.copy.read())
         chain = self.chain(code)
         try:
             if self.sends(code):

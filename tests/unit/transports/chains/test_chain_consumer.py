@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bus.domain.ordering.chain import Role
+from bus.domain.ordering.document import COLLECTION, encode_chain
 from bus.errors import NotLeader
 from bus.testing.cluster import over_groups
 from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
@@ -135,6 +136,27 @@ async def test_a_message_that_lands_late_is_written_again_behind_all_others() ->
         again = await received(consumer, world.clock, 1)
         assert bodies(again) == [0]
         assert again[0].message.is_late
+
+
+async def test_a_chain_that_was_put_back_from_a_backup_goes_on() -> None:
+    """Its epochs are smaller than those of messages that are on groups, and that were given."""
+    async with world_of() as world:
+        chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        before = encode_chain(await world.chain())
+        for _ in range(3):
+            await world.end("one")
+            chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        await world.end("one")
+        await world.store.delete(COLLECTION, CODE)
+        await world.store.put(COLLECTION, CODE, before, version=0)
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(1))
+        assert bodies(await received(consumer, world.clock, 3)) == [0, 1, 2]
+        await chains.send(CODE, world.messages(2))
+        assert bodies(await received(consumer, world.clock, 2)) == [3, 4]
 
 
 async def test_who_stood_still_gives_nothing_that_another_one_may_have_given() -> None:
