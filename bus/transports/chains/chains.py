@@ -169,6 +169,7 @@ class Chains:
         self._catalog = Catalog()
         self._strict: dict[str, _Strict] = {}
         self._listeners: list[Listener] = []
+        self._changed = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
 
@@ -326,7 +327,7 @@ class Chains:
                 self._begin(code)
             if self._watch is not None:
                 group.create_task(self._watch.run())
-            await asyncio.Event().wait()
+            await lasting("telling of roles of chains", self._tell, self.clock.sleep)
 
     async def leave(self) -> None:
         """Give up all roles, once nothing is under way; called after `run` was cancelled."""
@@ -359,10 +360,21 @@ class Chains:
                 await found.tend(self.clock.now())
                 if found.held != before:
                     before = found.held
-                    for listener in self._listeners:
-                        await listener()
+                    self._changed.set()
 
         await lasting("keeping up the roles of a chain", work, self.clock.sleep)
+
+    async def _tell(self) -> None:
+        """Tell listeners, apart from what keeps the roles up; again when one of them has failed."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                for listener in self._listeners:
+                    await listener()
+            except BaseException:
+                self._changed.set()
+                raise
 
     async def _look_around(self, found: _Strict) -> None:
         async def work() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bus.domain.ordering.chain import Role
 from bus.domain.ordering.document import COLLECTION, encode_chain
-from bus.errors import NotLeader
+from bus.errors import NotLeader, TransportUnavailable
 from bus.testing.cluster import over_groups
 from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
 
@@ -202,6 +202,42 @@ async def test_a_process_without_groups_neither_sends_nor_reads() -> None:
         assert not lacking.reads(CODE)
         with pytest.raises(NotLeader):
             await lacking.send(CODE, world.messages(1))
+
+
+async def test_roles_are_kept_while_somebody_is_told_of_them() -> None:
+    """A dispatcher that begins may have to wait for what its workers did before."""
+    async with world_of() as world:
+        first, second = await world.begin("one"), await world.begin("two")
+        told = asyncio.Event()
+
+        async def listener() -> None:
+            told.set()
+            await asyncio.Event().wait()
+
+        second.listen(listener)
+        await world.end("one")
+        await world.clock.advance(10)
+        assert told.is_set()
+        await world.clock.advance(10)
+        assert second.reads(CODE)
+        assert not first.reads(CODE)
+
+
+async def test_who_could_not_be_told_of_a_role_is_told_again() -> None:
+    async with world_of() as world:
+        await world.begin("one")
+        second = await world.begin("two")
+        told: list[bool] = []
+
+        async def listener() -> None:
+            told.append(second.reads(CODE))
+            if len(told) == 1:
+                raise TransportUnavailable("not now")
+
+        second.listen(listener)
+        await world.end("one")
+        await world.clock.advance(20)
+        assert told == [True, True]
 
 
 async def test_who_leaves_keeps_nobody_waiting() -> None:
