@@ -83,7 +83,7 @@ class ChainConsumer:
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back; they come again, in order."""
         for reader, items in _by_reader(incoming).items():
-            if reader is self._reader:
+            if reader is self._reader and self._segment is not None:
                 self._read_ahead.extendleft(reversed(items))
             self._unacked -= {item.token for item in items}
 
@@ -140,13 +140,17 @@ class ChainConsumer:
         return given
 
     async def _leave(self) -> None:
-        reader, segment = self._reader, self._segment
-        self._reader = self._segment = None
+        """Close the reader; when that is cut off, the next call does so."""
+        if self._segment is not None:
+            key = (self._segment.group, self._subscription)
+            if self._driver.readers.get(key) is self._reader:  # else it is already that of who goes on with the role
+                del self._driver.readers[key]
+            self._segment = None
         self._read_ahead.clear()
         self._unacked.clear()
-        if reader is not None and segment is not None:
-            self._driver.readers.pop((segment.group, self._subscription), None)
-            await reader.close()
+        if self._reader is not None:
+            await self._reader.close()
+            self._reader = None
 
 
 def _is_same(one: Segment, other: Segment) -> bool:

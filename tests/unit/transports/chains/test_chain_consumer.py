@@ -101,6 +101,40 @@ async def test_cancelling_loses_none(cut_off: int) -> None:
         assert bodies([*first, *await received(consumer, world.clock, 4 - len(first))]) == [0, 1, 2, 3]
 
 
+async def test_a_reader_is_closed_also_when_that_was_cut_off() -> None:
+    """Else it would keep from all others what the group gets when it takes messages again."""
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(1))
+        await received(consumer, world.clock, 1)
+        (queue,) = world.groups["a"]._queues.values()
+        (reader,) = queue.readers
+        close, reader.close = reader.close, asyncio.Event().wait  # type: ignore[method-assign]
+        closing = asyncio.create_task(consumer.close())
+        await world.clock.settle()
+        closing.cancel()
+        await asyncio.wait([closing])
+        reader.close = close  # type: ignore[method-assign]
+        await consumer.close()
+        assert not queue.readers
+
+
+async def test_who_goes_on_drains_a_group_also_when_the_one_before_leaves_later() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        before, after = chains.consumer(CODE, "billing"), chains.consumer(CODE, "billing")
+        await received(before, world.clock, 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await passing(after.receive(1), world.clock)
+        await before.close()
+        world.groups["a"].set_copies(2)
+        await chains.send(CODE, world.messages(1))
+        assert bodies(await received(after, world.clock, 1)) == [1]
+
+
 async def test_what_is_given_back_comes_again_in_order() -> None:
     async with world_of() as world:
         chains = await world.begin("one")
