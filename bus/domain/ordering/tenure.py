@@ -45,6 +45,11 @@ class Tenure:
         Names the process, also over its restarts; two that live at the same time have two names.
     clock
         Monotonic seconds.
+
+    Attributes
+    ----------
+    begun
+        How often the role was had anew, also after it was not for a moment only.
     """
 
     def __init__(self, role: Role, owner: str, url: str, terms: Terms, clock: Callable[[], float]) -> None:
@@ -55,6 +60,7 @@ class Tenure:
         self._clock = clock
         self._epoch = 0
         self._until = -math.inf
+        self.begun = 0
         self._seen = Lease()
         self._since = math.inf
 
@@ -88,6 +94,7 @@ class Tenure:
 
     def put(self, chain: Chain, asked_at: float) -> None:
         """Take note that a chain of `next` was put, asked for at a time (monotonic seconds)."""
+        self.begun += not self.is_held
         self._epoch = chain.lease(self.role).epoch
         self._until = asked_at + self.terms.lease
 

@@ -67,6 +67,12 @@ class _Strict:
         return frozenset(self._known)
 
     @property
+    def tenures(self) -> dict[Role, int]:
+        """The roles that this process has now, and how often it has begun each."""
+        both = (self.rules, self.reader)
+        return {one.tenure.role: one.tenure.begun for one in both if one is not None and one.tenure.is_held}
+
+    @property
     def _known(self) -> dict[Role, Chain | None]:
         """The chain as each role that this process has now knows it."""
         both = (self.rules, self.reader)
@@ -351,15 +357,15 @@ class Chains:
         await self._strict.pop(code).leave(is_removed=self._catalog.has_left(code))
 
     async def _tend(self, found: _Strict) -> None:
-        before = found.held
+        before = found.tenures
 
         async def work() -> None:
             nonlocal before
             while True:
                 await self.clock.sleep(self.terms.every)
                 await found.tend(self.clock.now())
-                if found.held != before:
-                    before = found.held
+                if found.tenures != before:
+                    before = found.tenures
                     self._changed.set()
 
         await lasting("keeping up the roles of a chain", work, self.clock.sleep)

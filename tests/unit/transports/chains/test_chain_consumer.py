@@ -9,6 +9,7 @@ import pytest
 from bus.domain.ordering.chain import Role
 from bus.domain.ordering.document import COLLECTION, encode_chain
 from bus.errors import NotLeader, TransportUnavailable
+from bus.ports.store import Document
 from bus.testing.cluster import over_groups
 from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
 
@@ -255,6 +256,32 @@ async def test_roles_are_kept_while_somebody_is_told_of_them() -> None:
         await world.clock.advance(10)
         assert second.reads(CODE)
         assert not first.reads(CODE)
+
+
+async def test_a_role_that_was_away_for_a_moment_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to begin in that moment did not, and would not without it."""
+    async with world_of() as world:
+        chains = await world.begin("one", frozenset({Role.READER}))
+        await world.clock.advance(1.5)
+        told: list[bool] = []
+
+        async def listener() -> None:
+            told.append(chains.reads(CODE))
+
+        chains.listen(listener)
+        get = world.store.get
+
+        async def slow(collection: str, key: str) -> Document | None:
+            await world.clock.sleep(4.5)
+            return await get(collection, key)
+
+        monkeypatch.setattr(world.store, "get", slow)
+        await world.clock.advance(4)
+        assert not chains.reads(CODE)
+        monkeypatch.setattr(world.store, "get", get)
+        await world.clock.advance(6)
+        assert chains.reads(CODE)
+        assert told[-1:] == [True]
 
 
 async def test_who_could_not_be_told_of_a_role_is_told_again() -> None:
