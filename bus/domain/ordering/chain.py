@@ -233,6 +233,11 @@ def floored(chain: Chain, subscription: str, epoch: int) -> Chain:
     return _replace(chain, epoch=max(epoch, chain.epoch), floors=floors)
 
 
+def ended(chain: Chain) -> Chain:
+    """Return the chain of a destination that was removed: what is made anew under its code begins with nothing."""
+    return Chain(epoch=chain.epoch + 1, sender=chain.sender, reader=chain.reader)
+
+
 def abandoned(chain: Chain, group: str) -> Chain:
     """Return the chain without what a group still has: a person has decided that nobody waits for it.
 

@@ -119,10 +119,9 @@ class _Strict:
             await self.leftovers.clear()
 
     async def leave(self, *, is_removed: bool = False) -> None:
-        """Give the roles up; of a destination that is removed also its producer's lease, which nobody releases."""
-        chain = self.rules.copy.chain if self.rules is not None else None
-        if is_removed and self.rules is not None and chain is not None and chain.producer.owner:
-            await self.driver.perform(self.rules.release(chain.producer.owner))
+        """Give the roles up; of a destination that is removed leave nothing, nor a lease that nobody would release."""
+        if is_removed and self.rules is not None:
+            await self.driver.perform(self.rules.copy.end(self.rules.tenure))
         for rules in (self.rules, self.reader):
             if rules is not None:
                 await self.driver.perform(rules.copy.vacate(rules.tenure))
@@ -317,7 +316,7 @@ class Chains:
             for code, found in catalog.destinations.items()
             if found.ordering is Ordering.STRICT and (groups := self._groups.get(found.transport)) is not None
         }
-        for code in [code for code in self._strict if code not in wanted]:
+        for code in [code for code, found in self._strict.items() if found.groups is not wanted.get(code)]:
             await self._end(code)
         for code, groups in wanted.items():
             if code not in self._strict:

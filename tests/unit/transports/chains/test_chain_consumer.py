@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from bus.domain.catalog import Catalog
+from bus.domain.destination import TransportName
 from bus.domain.ordering.chain import Role
 from bus.domain.ordering.document import COLLECTION, encode_chain
 from bus.errors import NotLeader, TransportUnavailable
 from bus.ports.store import Document
+from bus.testing.broker_group import MemoryGroup
 from bus.testing.cluster import over_groups
-from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
+from tests.unit.transports.chains.chains_world import (
+    BOTH,
+    CODE,
+    ORDERS,
+    bodies,
+    catalog_of,
+    passing,
+    received,
+    world_of,
+)
 
 
 async def test_the_messages_of_a_group_that_failed_come_before_those_of_the_next() -> None:
@@ -192,6 +205,39 @@ async def test_a_chain_that_was_put_back_from_a_backup_goes_on() -> None:
         assert bodies(await received(consumer, world.clock, 3)) == [0, 1, 2]
         await chains.send(CODE, world.messages(2))
         assert bodies(await received(consumer, world.clock, 2)) == [3, 4]
+
+
+async def test_a_destination_that_is_made_anew_begins_with_nothing() -> None:
+    """Else it would wait for groups that only the one before it had."""
+    async with world_of() as world:
+        other = {"c": MemoryGroup("c"), "d": MemoryGroup("d")}
+        chains = await world.begin("one")
+        chains._groups = {"kafka": world.groups, "rabbitmq": other}
+        await chains.send(CODE, world.messages(1))
+        anew = Catalog([replace(ORDERS, transport=TransportName.RABBITMQ)], catalog_of("billing").of(CODE))
+        removed = catalog_of("billing").changed(
+            without=[CODE], unsubscribed=[(CODE, "billing")], removed=frozenset({CODE, f"{CODE}/billing"})
+        )
+        for one in other.values():
+            await one.ensure(ORDERS, catalog_of("billing").of(CODE))
+        await chains.apply(removed)
+        assert ((await world.chain()).consume, (await world.chain()).send) == ((), ())
+        await chains.apply(anew)
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert bodies(await received(chains.consumer(CODE, "billing"), world.clock, 1)) == [1]
+
+
+async def test_who_changes_its_transport_meanwhile_goes_on_with_that() -> None:
+    """A process may have missed that a destination was removed and made anew."""
+    async with world_of() as world:
+        other = {"c": MemoryGroup("c"), "d": MemoryGroup("d")}
+        chains = await world.begin("one")
+        chains._groups = {"kafka": world.groups, "rabbitmq": other}
+        for one in other.values():
+            await one.ensure(ORDERS, catalog_of("billing").of(CODE))
+        await chains.apply(Catalog([replace(ORDERS, transport=TransportName.RABBITMQ)], catalog_of("billing").of(CODE)))
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert (await world.chain()).send[0] == "c"
 
 
 async def test_who_stood_still_gives_nothing_that_another_one_may_have_given() -> None:
