@@ -201,6 +201,11 @@ class Chains:
         found = self._strict.get(code)
         return found is not None and Role.READER in found.held
 
+    def tenure(self, code: str) -> int:
+        """Return as whom this process reads a destination: another number when another one did in between."""
+        found = self._strict.get(code)
+        return found.reader.tenure.epoch if found is not None and found.reader is not None else 0
+
     def chain(self, code: str) -> Chain | None:
         """Return the chain of a destination, as this process knew it last."""
         found = self._strict.get(code)
