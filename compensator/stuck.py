@@ -8,6 +8,7 @@ from typing import Final
 
 from bus.cluster.waiting import Waiting
 from bus.domain.delivery.delivery import Origin, untried_row
+from bus.domain.destination import Ordering
 from bus.domain.subscription import Subscription
 from bus.domain.times import SKEW
 from bus.ports.clock import Clock
@@ -38,7 +39,9 @@ class StuckSearch:
 
     A message older than the oldest one that a transport or a receiver's spool still holds is no longer on it. While a
     destination's outcomes wait for longer than a moment to be stored, its deliveries are not searched, since the store
-    lacks them. Times from other processes are corrected by how far their clocks may be ahead of this one's.
+    lacks them. Nor are those of a strict order ever: a group of brokers that does not answer may have them, and they
+    come before what the others have; what is lost a person sends again. Times from other processes are corrected by how
+    far their clocks may be ahead of this one's.
     """
 
     def __init__(
@@ -106,7 +109,9 @@ class StuckSearch:
 
     def _is_held(self, subscription: Subscription) -> bool:
         destination = self._registry.catalog.destinations.get(subscription.destination)
-        return subscription.paused or destination is None or destination.paused
+        if destination is None or destination.ordering is Ordering.STRICT:
+            return True
+        return subscription.paused or destination.paused
 
     async def _claim(self, subscription: Subscription, oldest: list[int], now: int) -> int:
         if any(time > now + SKEW for time in oldest):

@@ -39,10 +39,15 @@ def _everything(_: str) -> bool:
     return True
 
 
+def _once(_: str) -> int:
+    return 0
+
+
 class _Running(NamedTuple):
     worker: SubscriptionWorker
     merged: MergedConsumer
     task: asyncio.Task[None]
+    tenure: int
 
 
 class _Leaving(NamedTuple):
@@ -58,7 +63,8 @@ class Dispatcher:
     It is the ``Dispatching`` to which the compensator of the same process hands leased deliveries. It uses its share of
     each subscription's permits; without a share it does not consume that subscription's queues of the brokers, and has
     what waits in its own queue handed (``hand``) to a dispatcher that has one. Where an order is kept, the dispatcher
-    that ``leads`` the destination has all permits.
+    that ``leads`` the destination has all permits; with another ``tenure`` somebody else has led it in between, and its
+    workers begin anew.
     """
 
     def __init__(
@@ -68,9 +74,11 @@ class Dispatcher:
         shares: Shares,
         hand: Hand = _nobody,
         leads: Callable[[str], bool] = _everything,
+        tenure: Callable[[str], int] = _once,
     ) -> None:
         self._router = router
         self._leads = leads
+        self._tenure = tenure
         self._hand = hand
         self._dependencies = dependencies
         self._shares = shares
@@ -124,7 +132,11 @@ class Dispatcher:
                 if key in self._running:
                     self._leave(group, key)
             elif key in self._running and self._running[key].worker.ordering is destination.ordering:
-                await self._change(self._running[key], destination, self._in_force(configured))
+                if self._running[key].tenure == self._tenure(destination.code):
+                    await self._change(self._running[key], destination, self._in_force(configured))
+                else:
+                    self._leave(group, key)
+                    await self._start_worker(group, destination, self._in_force(configured))
             else:
                 await self._start_worker(group, destination, self._in_force(configured))
             await self._move_or_not(group, key)
@@ -343,10 +355,10 @@ class Dispatcher:
         if (former := self._running.pop(subscription.key, None)) is not None:
             # It keeps another order: what it holds comes again, to this one.
             await self._end(former)
-        merged = MergedConsumer()
+        merged, tenure = MergedConsumer(), self._tenure(destination.code)
         await self._follow_transports(merged, destination, subscription)
         worker = SubscriptionWorker(subscription, merged, self._dependencies, destination.ordering)
-        self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()))
+        self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()), tenure)
 
     async def _follow_transports(
         self, merged: MergedConsumer, destination: Destination, subscription: Subscription

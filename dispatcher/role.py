@@ -49,7 +49,9 @@ class DispatcherService:
             keeps=self._leads,
         )
         waiting = WaitingHandover(context.members, context.peers, context.leaders)
-        self._dispatcher = Dispatcher(context.router, dependencies, context.members.shares, waiting.hand, self._leads)
+        self._dispatcher = Dispatcher(
+            context.router, dependencies, context.members.shares, waiting.hand, self._leads, context.chains.tenure
+        )
         registry = context.registry
         self._feed = context.feed
         self._feed.source(spool).written = self._retrier.written

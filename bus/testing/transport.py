@@ -45,6 +45,8 @@ class MemoryTransport:
         Set it to have the transport confirm nothing.
     unreachable
         Set it to have ``lags`` know nothing and ``ensure`` and ``remove`` fail.
+    closed
+        How many consumers were closed.
     """
 
     def __init__(self, name: str = TransportName.DIRECT) -> None:
@@ -53,6 +55,7 @@ class MemoryTransport:
         self._messages: list[Message] = []
         self.refusing = False
         self.unreachable = False
+        self.closed = 0
 
     @property
     def name(self) -> str:
@@ -180,6 +183,7 @@ class MemoryConsumer:
 
     async def close(self) -> None:
         """Release what is held."""
+        self._transport.closed += 1
         queue = self._transport.queue(self._lane)
         held, queue.held = list(queue.held), {}
         queue.give_back(held)

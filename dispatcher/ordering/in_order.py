@@ -220,6 +220,8 @@ class InOrder:
             await clock.sleep(_LOOK)
 
     async def _step(self) -> None:
+        if not self._is_ours:
+            return
         now = self._dependencies.clock.monotonic()
         self._pending.ack(self._order.relieve(now if self._is_crowded else now + _SOON))
         await self._write()
@@ -242,6 +244,8 @@ class InOrder:
         while chosen := self._order.to_store(_WRITTEN):
             at = self._dependencies.clock.now()
             await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
+            if not self._is_ours:
+                return  # whoever has the destination may have read before which rows there are
             self._pending.ack(self._order.stored(chosen))
 
     async def _load(self, wanted: Wanted) -> None:
@@ -351,6 +355,11 @@ class InOrder:
                 self._pending.waiting.append(entry)
         if self._order.needs_store:
             self._work.set()
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether this process still keeps the order: it is told a while after it has lost that."""
+        return self._dependencies.keeps(self.subscription.destination)
 
     @property
     def _is_crowded(self) -> bool:

@@ -106,9 +106,13 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def write_epoch(self) -> int:
-        """The epoch of what the sender writes now."""
+        """The epoch of what the sender writes now.
+
+        Subscriptions were given messages of greater ones only when the chain was put back from a backup: nothing would
+        ever be in time then.
+        """
         current = self.current
-        return max(self.sender.epoch, current.epoch if current is not None else 0)
+        return max(self.sender.epoch, current.epoch if current is not None else 0, *self.floors.values())
 
     @property
     def admits(self) -> int:
@@ -221,8 +225,17 @@ def trimmed(chain: Chain, subscriptions: Iterable[str]) -> Chain:
 
 
 def floored(chain: Chain, subscription: str, epoch: int) -> Chain:
-    """Return the chain with a subscription given a message of an epoch, before it is given that."""
-    return _replace(chain, floors=chain.floors | {subscription: max(epoch, chain.floors.get(subscription, 0))})
+    """Return the chain with a subscription given a message of an epoch, before it is given that.
+
+    Whatever comes later has a greater one, also when the chain was put back from a backup that knew less.
+    """
+    floors = chain.floors | {subscription: max(epoch, chain.floors.get(subscription, 0))}
+    return _replace(chain, epoch=max(epoch, chain.epoch), floors=floors)
+
+
+def ended(chain: Chain) -> Chain:
+    """Return the chain of a destination that was removed: what is made anew under its code begins with nothing."""
+    return Chain(epoch=chain.epoch + 1, sender=chain.sender, reader=chain.reader)
 
 
 def abandoned(chain: Chain, group: str) -> Chain:

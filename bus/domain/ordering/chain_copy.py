@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bus.domain.ordering.chain import Chain, first_chain
+from bus.domain.ordering.chain import Chain, ended, first_chain
 from bus.domain.ordering.effects import Known, Procedure, Put, Read, Refused
 from bus.domain.ordering.tenure import Tenure
 
@@ -59,6 +59,12 @@ class ChainCopy:
         asked_at = clock()
         if (yield from self.put(chain, wanted)):
             tenure.put(wanted, asked_at)
+
+    def end(self, tenure: Tenure) -> Procedure[None]:
+        """Leave nothing of a destination that was removed, if this process has the role and the coordinator answers."""
+        while (chain := (yield from self.read())) is not None and tenure.is_held and tenure.is_mine(chain):
+            if (yield from self.put(chain, ended(chain))):
+                return
 
     def vacate(self, tenure: Tenure) -> Procedure[None]:
         """Give a role up, so that others need not wait for it."""

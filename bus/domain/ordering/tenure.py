@@ -45,6 +45,11 @@ class Tenure:
         Names the process, also over its restarts; two that live at the same time have two names.
     clock
         Monotonic seconds.
+
+    Attributes
+    ----------
+    begun
+        How often the role was had anew, also after it was not for a moment only.
     """
 
     def __init__(self, role: Role, owner: str, url: str, terms: Terms, clock: Callable[[], float]) -> None:
@@ -55,7 +60,7 @@ class Tenure:
         self._clock = clock
         self._epoch = 0
         self._until = -math.inf
-        self._lapses = 0
+        self.begun = 0
         self._seen = Lease()
         self._since = math.inf
 
@@ -63,11 +68,6 @@ class Tenure:
     def is_held(self) -> bool:
         """Whether this process has the role now, for sure."""
         return bool(self._epoch) and self._clock() < self._until
-
-    @property
-    def lapses(self) -> int:
-        """How often this process has got the role anew, or had not had it for a moment."""
-        return self._lapses
 
     @property
     def epoch(self) -> int:
@@ -94,8 +94,7 @@ class Tenure:
 
     def put(self, chain: Chain, asked_at: float) -> None:
         """Take note that a chain of `next` was put, asked for at a time (monotonic seconds)."""
-        if not self.is_held:
-            self._lapses += 1
+        self.begun += not self.is_held
         self._epoch = chain.lease(self.role).epoch
         self._until = asked_at + self.terms.lease
 

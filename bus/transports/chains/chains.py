@@ -67,10 +67,10 @@ class _Strict:
         return frozenset(self._known)
 
     @property
-    def tenures(self) -> frozenset[tuple[Role, int]]:
-        """Those roles, and how often they lapsed: who asked in such a moment has to ask again."""
+    def tenures(self) -> dict[Role, int]:
+        """The roles that this process has now, and how often it has begun each."""
         both = (self.rules, self.reader)
-        return frozenset((one.tenure.role, one.tenure.lapses) for one in both if one is not None and one.tenure.is_held)
+        return {one.tenure.role: one.tenure.begun for one in both if one is not None and one.tenure.is_held}
 
     @property
     def _known(self) -> dict[Role, Chain | None]:
@@ -118,8 +118,10 @@ class _Strict:
         if self.leftovers is not None and self.reader is not None and self.reader.tenure.is_held:
             await self.leftovers.clear()
 
-    async def leave(self) -> None:
-        """Give the roles up."""
+    async def leave(self, *, is_removed: bool = False) -> None:
+        """Give the roles up; of a destination that is removed leave nothing, nor a lease that nobody would release."""
+        if is_removed and self.rules is not None:
+            await self.driver.perform(self.rules.copy.end(self.rules.tenure))
         for rules in (self.rules, self.reader):
             if rules is not None:
                 await self.driver.perform(rules.copy.vacate(rules.tenure))
@@ -172,6 +174,7 @@ class Chains:
         self._catalog = Catalog()
         self._strict: dict[str, _Strict] = {}
         self._listeners: list[Listener] = []
+        self._changed = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
 
@@ -197,6 +200,11 @@ class Chains:
         """Whether this process reads a strictly ordered destination."""
         found = self._strict.get(code)
         return found is not None and Role.READER in found.held
+
+    def tenure(self, code: str) -> int:
+        """Return as whom this process reads a destination: another number when another one did in between."""
+        found = self._strict.get(code)
+        return found.reader.tenure.epoch if found is not None and found.reader is not None else 0
 
     def chain(self, code: str) -> Chain | None:
         """Return the chain of a destination, as this process knew it last."""
@@ -291,6 +299,10 @@ class Chains:
     async def send_again(self, code: str, message: Message) -> bool:
         """Have a message that came too late written behind all others; False when that did not work."""
         late = msgspec.structs.replace(message, is_late=True)
+        found = self._strict.get(code)
+        if found is not None and found.rules is not None and self.sends(code):
+            # Of which epoch it has to be, so that it does not come too late again, the reader has written just now.
+            await found.driver.perform(found.rules.copy.read())
         chain = self.chain(code)
         try:
             if self.sends(code):
@@ -309,7 +321,7 @@ class Chains:
             for code, found in catalog.destinations.items()
             if found.ordering is Ordering.STRICT and (groups := self._groups.get(found.transport)) is not None
         }
-        for code in [code for code in self._strict if code not in wanted]:
+        for code in [code for code, found in self._strict.items() if found.groups is not wanted.get(code)]:
             await self._end(code)
         for code, groups in wanted.items():
             if code not in self._strict:
@@ -325,7 +337,7 @@ class Chains:
                 self._begin(code)
             if self._watch is not None:
                 group.create_task(self._watch.run())
-            await asyncio.Event().wait()
+            await lasting("telling of roles of chains", self._tell, self.clock.sleep)
 
     async def leave(self) -> None:
         """Give up all roles, once nothing is under way; called after `run` was cancelled."""
@@ -346,7 +358,7 @@ class Chains:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._strict.pop(code).leave()
+        await self._strict.pop(code).leave(is_removed=self._catalog.has_left(code))
 
     async def _tend(self, found: _Strict) -> None:
         before = found.tenures
@@ -358,10 +370,21 @@ class Chains:
                 await found.tend(self.clock.now())
                 if found.tenures != before:
                     before = found.tenures
-                    for listener in self._listeners:
-                        await listener()
+                    self._changed.set()
 
         await lasting("keeping up the roles of a chain", work, self.clock.sleep)
+
+    async def _tell(self) -> None:
+        """Tell listeners, apart from what keeps the roles up; again when one of them has failed."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                for listener in self._listeners:
+                    await listener()
+            except BaseException:
+                self._changed.set()
+                raise
 
     async def _look_around(self, found: _Strict) -> None:
         async def work() -> None:

@@ -85,7 +85,7 @@ class ChainConsumer:
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back; they come again, in order."""
         for reader, items in _by_reader(incoming).items():
-            if reader is self._reader:
+            if reader is self._reader and self._segment is not None:
                 self._read_ahead.extendleft(reversed(items))
             self._unacked -= {item.token for item in items}
 
@@ -156,7 +156,9 @@ class ChainConsumer:
         self._read_ahead.clear()
         self._unacked.clear()
         if reader is not None and segment is not None:
-            self._driver.readers.pop((segment.group, self._subscription), None)
+            key = (segment.group, self._subscription)
+            if self._driver.readers.get(key) is reader:  # else it is already that of who goes on with the role
+                del self._driver.readers[key]
             self._closing.append(reader)
         while self._closing:
             last = self._closing[-1]

@@ -83,7 +83,8 @@ class StrictSender:
                 await self._came.wait()
                 self._came.clear()
                 while self._requests:
-                    await self._write(self._next())
+                    if not await self._write(self._next()):
+                        self._refuse_all()
         finally:
             for request in self._requests:
                 if not request.answer.done():
@@ -98,7 +99,15 @@ class StrictSender:
             count += len(taken[-1].messages)
         return taken
 
-    async def _write(self, requests: Sequence[_Request]) -> None:
+    def _refuse_all(self) -> None:
+        """Have nobody wait for the time-outs of one write after the other, while no group takes messages."""
+        while self._requests:
+            request = self._requests.popleft()
+            if not request.answer.done():
+                request.answer.set_result(0)
+
+    async def _write(self, requests: Sequence[_Request]) -> bool:
+        """Write messages, and answer the requests; False when no group has taken any."""
         messages = [message for request in requests for message in request.messages]
         try:
             left = await self._driver.perform(self._rules.send(messages, requests[0].admission))
@@ -108,12 +117,14 @@ class StrictSender:
                     request.answer.set_exception(error if isinstance(error, NotLeader) else _broken_off())
             if not isinstance(error, NotLeader):
                 raise
-            return
+            return True
+        count = left
         for request in requests:
             held = min(left, len(request.messages))
             left -= held
             if not request.answer.done():
                 request.answer.set_result(held)
+        return count > 0 or not messages
 
 
 def _broken_off() -> NotLeader:

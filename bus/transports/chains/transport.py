@@ -113,13 +113,14 @@ class ChainTransport:
         for code, name in sorted(
             self._chains.behind & {(code, name) for code in self._wanted for name in self._groups}
         ):
-            destination, subscriptions = self._wanted[code]
+            wanted = destination, subscriptions = self._wanted[code]
             try:
                 await self._groups[name].ensure(destination, list(subscriptions.values()))
             except TransportError as error:
                 _log.debug("what %s needs on group %s is still missing: %s", code, name, error)
             else:
-                self._chains.behind.discard((code, name))
+                if self._wanted[code] is wanted:  # else more has come meanwhile, of which this says nothing
+                    self._chains.behind.discard((code, name))
 
 
 def _sum(lags: Sequence[Lag]) -> Lag:

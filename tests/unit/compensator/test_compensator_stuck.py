@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bus.domain.delivery.delivery import Origin, Status
+from bus.domain.destination import Ordering, TransportName
 from bus.domain.message import Message, encode_message
 from bus.domain.times import DAY
 from bus.ports.spool import NewRecord
@@ -49,6 +50,15 @@ async def test_a_message_lost_from_the_transport_is_found_and_handed_over(world:
     (offered, *_) = world.dispatching.offered
     assert (offered.by, offered.generation, offered.attempts, offered.tries) == (Origin.STUCK, 0, 0, 0)
     assert offered.since == world.clock.now()
+
+
+async def test_a_strict_order_is_not_broken_for_what_a_group_of_brokers_holds_that_is_away(world: World) -> None:
+    """What is asked is how old the oldest is on the groups that answer, and another one comes before them."""
+    await world.destination(ordering=Ordering.STRICT, transport=TransportName.KAFKA)
+    await accepted(world, 1, 2)
+    await world.clock.advance(LATER)
+    assert await world.stuck.step() == 0
+    assert await rows(world) == {}
 
 
 async def test_what_was_never_published_is_found(world: World) -> None:

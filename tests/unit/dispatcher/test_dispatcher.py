@@ -40,11 +40,12 @@ async def dispatching(
     *,
     at_stop: Callable[[], Awaitable[None]] | None = None,
     leads: Callable[[str], bool] = lambda _: True,
+    tenure: Callable[[str], int] = lambda _: 0,
 ) -> AsyncIterator[tuple[Dispatcher, TransportRouter]]:
     """Run a dispatcher; ``at_stop`` is awaited when it was told to stop."""
     router = TransportRouter([world.transport], world.clock)
     await router.apply(of)
-    dispatcher = Dispatcher(router, world.dependencies(), all_permits(), leads=leads)
+    dispatcher = Dispatcher(router, world.dependencies(), all_permits(), leads=leads, tenure=tenure)
     stopping = asyncio.Event()
     running = asyncio.create_task(dispatcher.run(of, stopping))
     await world.clock.settle()
@@ -214,6 +215,49 @@ async def test_stop_waits_for_what_is_in_flight_and_for_its_outcomes(world: Worl
     assert len(await world.outcomes()) == 3
     assert world.holds() == 2
     assert world.transport.queue((DESTINATION, "billing")).held == {}
+
+
+async def test_who_does_not_lead_any_more_leaves_what_it_read_to_others(world: World) -> None:
+    """A group of brokers gives nothing to another reader as long as one that has messages is there."""
+    led = {DESTINATION}
+    of = Catalog([replace(ORDERS, ordering=Ordering.KEY)], [subscription()])
+    async with dispatching(world, of, leads=led.__contains__) as (dispatcher, _):
+        reply, event = held()
+        world.poster.script(URL, reply)
+        await world.publish(2, key="a")
+        await world.clock.settle()
+        led.clear()
+        await dispatcher.reshare()
+        await world.clock.settle()
+        assert world.transport.closed == 0
+        event.set()
+        await world.clock.settle()
+        assert statuses(await world.outcomes()) == [Status.DELIVERED]
+        assert world.transport.closed == 1
+        assert not world.transport.queue((DESTINATION, "billing")).held
+        assert world.holds() == 1
+
+
+async def test_who_leads_again_after_somebody_else_begins_anew(world: World) -> None:
+    """What it has in memory, that one may have delivered, or have put behind other messages."""
+    tenures = {DESTINATION: 1}
+    of = Catalog([replace(ORDERS, ordering=Ordering.KEY)], [subscription()])
+    async with dispatching(world, of, tenure=tenures.__getitem__) as (dispatcher, _):
+        reply, event = held()
+        world.poster.script(URL, reply)
+        await world.publish(3, key="a")
+        await world.clock.settle()
+        await dispatcher.reshare()
+        await world.clock.settle()
+        assert world.transport.closed == 0
+        tenures[DESTINATION] = 2
+        await dispatcher.reshare()
+        await world.clock.settle()
+        assert world.transport.closed == 1
+        event.set()
+        await world.clock.settle()
+        assert world.holds() == 0
+        assert len({posted.body for posted in world.poster.posted}) == 3
 
 
 async def test_stop_waits_for_a_removed_subscription_as_well(world: World) -> None:

@@ -17,6 +17,7 @@ from bus.domain.message import Message, encode_message
 from bus.domain.subscription import OnFailure, Subscription
 from bus.errors import StoreUnavailable
 from bus.testing.poster import Reply
+from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, outcome
 from dispatcher.batching import MOST_HELD
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, subscription
@@ -372,6 +373,49 @@ async def test_a_resend_out_of_order_waits_for_its_key_and_holds_up_nobody(world
         assert failed.attempt.is_late
         marked = [posted.headers.get("bus-out-of-order") for posted in world.poster.posted]
         assert marked == ["true", None, "true"]
+
+
+class Losing(MemoryStore):
+    """A store that takes its time: meanwhile the process has lost the destination to another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loses = False
+        self.keeps = True
+
+    async def write(self, items: Sequence[Any]) -> None:
+        self.keeps &= not self.loses
+        await super().write(items)
+
+
+@pytest.mark.parametrize("when", ["before it is stored", "while it is stored"])
+async def test_who_lost_a_strict_order_takes_nothing_from_the_one_who_has_it(world: World, when: str) -> None:
+    """That one has read already which rows there are."""
+    world.store = store = Losing()
+    Scripted(world, "a1")
+    async with world.worker(of(retry=SLOW), Ordering.STRICT, keeps=lambda _: store.keeps):
+        await publish(world, "a1", "a2")
+        await world.clock.settle()
+        assert (bodies(world), world.holds()) == (["a1"], 2)
+        store.keeps, store.loses = when != "before it is stored", True
+        await world.clock.advance(30)
+        assert world.holds() == 2
+
+
+async def test_a_resend_out_of_a_strict_order_is_marked(world: World) -> None:
+    Scripted(world, "a9")
+    async with world.worker(of(), Ordering.STRICT) as worker:
+        resent = handed(fresh(90, world.clock, body=b"a9"), generation=1, by=Origin.RESEND)
+        assert worker.offer(resent)
+        await publish(world, "a1")
+        await world.clock.advance(2)
+        assert bodies(world) == ["a9", "a1"]
+        failed = next(one for one in await world.outcomes() if one.message_id == resent.message.id)
+        assert (failed.status, failed.place) == (Status.RETRYING, 0)
+        assert failed.attempt is not None
+        assert failed.attempt.is_late
+        marked = [posted.headers.get("bus-out-of-order") for posted in world.poster.posted]
+        assert marked == ["true", None]
 
 
 async def test_a_resend_for_a_key_that_is_held_up_is_not_taken(world: World) -> None:

@@ -54,6 +54,20 @@ async def test_lines_of_several_producers_are_apart_and_each_ones_are_in_order()
         assert held(groups) == [b"1", b"3"]
 
 
+async def test_nobody_has_a_destination_that_is_made_anew() -> None:
+    """The SDK takes a lease for ended whose destination is gone, so nobody would release it."""
+    async with receivers("one") as ((here,), _):
+        epoch = (await here.take("shop-1")).json()["epoch"]
+        await here.registry.remove_subscription("orders", "billing")
+        await here.registry.remove_destination("orders")
+        assert (await here.release("shop-1")).status_code in {404, 422}
+        await here.strict()
+        await here.clock.advance(1)
+        assert [one["status"] for one in await here.batch(1)] == ["accepted"]
+        (late,) = await here.batch(2, producer=epoch)
+        assert (late["error"]["status"], late["error"]["field"]) == (409, "producer")
+
+
 async def test_a_lease_that_a_person_gave_up_is_lost_at_once() -> None:
     async with receivers("one") as ((here,), _):
         epoch = (await here.take("shop-1")).json()["epoch"]

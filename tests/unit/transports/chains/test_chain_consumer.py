@@ -5,11 +5,26 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from bus.domain.catalog import Catalog
+from bus.domain.destination import TransportName
 from bus.domain.ordering.chain import Role
-from bus.errors import NotLeader
+from bus.domain.ordering.document import COLLECTION, encode_chain
+from bus.errors import NotLeader, TransportUnavailable
+from bus.ports.store import Document
+from bus.testing.broker_group import MemoryGroup
 from bus.testing.cluster import over_groups
-from tests.unit.transports.chains.chains_world import BOTH, CODE, bodies, catalog_of, passing, received, world_of
+from tests.unit.transports.chains.chains_world import (
+    BOTH,
+    CODE,
+    ORDERS,
+    bodies,
+    catalog_of,
+    passing,
+    received,
+    world_of,
+)
 
 
 async def test_the_messages_of_a_group_that_failed_come_before_those_of_the_next() -> None:
@@ -122,6 +137,40 @@ async def test_who_is_closed_while_it_reads_reads_no_more_and_keeps_nobody_from_
         assert bodies(await received(other, world.clock, 3)) == [0, 1, 2]
 
 
+async def test_a_reader_is_closed_also_when_that_was_cut_off() -> None:
+    """Else it would keep from all others what the group gets when it takes messages again."""
+    async with world_of() as world:
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(1))
+        await received(consumer, world.clock, 1)
+        (queue,) = world.groups["a"]._queues.values()
+        (reader,) = queue.readers
+        close, reader.close = reader.close, asyncio.Event().wait  # type: ignore[method-assign]
+        closing = asyncio.create_task(consumer.close())
+        await world.clock.settle()
+        closing.cancel()
+        await asyncio.wait([closing])
+        reader.close = close  # type: ignore[method-assign]
+        await consumer.close()
+        assert not queue.readers
+
+
+async def test_who_goes_on_drains_a_group_also_when_the_one_before_leaves_later() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        before, after = chains.consumer(CODE, "billing"), chains.consumer(CODE, "billing")
+        await received(before, world.clock, 1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await passing(after.receive(1), world.clock)
+        await before.close()
+        world.groups["a"].set_copies(2)
+        await chains.send(CODE, world.messages(1))
+        assert bodies(await received(after, world.clock, 1)) == [1]
+
+
 async def test_what_is_given_back_comes_again_in_order() -> None:
     async with world_of() as world:
         chains = await world.begin("one")
@@ -157,6 +206,60 @@ async def test_a_message_that_lands_late_is_written_again_behind_all_others() ->
         again = await received(consumer, world.clock, 1)
         assert bodies(again) == [0]
         assert again[0].message.is_late
+
+
+async def test_a_chain_that_was_put_back_from_a_backup_goes_on() -> None:
+    """Its epochs are smaller than those of messages that are on groups, and that were given."""
+    async with world_of() as world:
+        chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        before = encode_chain(await world.chain())
+        for _ in range(3):
+            await world.end("one")
+            chains = await world.begin("one")
+        await chains.send(CODE, world.messages(1))
+        await world.end("one")
+        await world.store.delete(COLLECTION, CODE)
+        await world.store.put(COLLECTION, CODE, before, version=0)
+        chains = await world.begin("one")
+        consumer = chains.consumer(CODE, "billing")
+        await chains.send(CODE, world.messages(1))
+        assert bodies(await received(consumer, world.clock, 3)) == [0, 1, 2]
+        await chains.send(CODE, world.messages(2))
+        assert bodies(await received(consumer, world.clock, 2)) == [3, 4]
+
+
+async def test_a_destination_that_is_made_anew_begins_with_nothing() -> None:
+    """Else it would wait for groups that only the one before it had."""
+    async with world_of() as world:
+        other = {"c": MemoryGroup("c"), "d": MemoryGroup("d")}
+        chains = await world.begin("one")
+        chains._groups = {"kafka": world.groups, "rabbitmq": other}
+        await chains.send(CODE, world.messages(1))
+        anew = Catalog([replace(ORDERS, transport=TransportName.RABBITMQ)], catalog_of("billing").of(CODE))
+        removed = catalog_of("billing").changed(
+            without=[CODE], unsubscribed=[(CODE, "billing")], removed=frozenset({CODE, f"{CODE}/billing"})
+        )
+        for one in other.values():
+            await one.ensure(ORDERS, catalog_of("billing").of(CODE))
+        await chains.apply(removed)
+        assert ((await world.chain()).consume, (await world.chain()).send) == ((), ())
+        await chains.apply(anew)
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert bodies(await received(chains.consumer(CODE, "billing"), world.clock, 1)) == [1]
+
+
+async def test_who_changes_its_transport_meanwhile_goes_on_with_that() -> None:
+    """A process may have missed that a destination was removed and made anew."""
+    async with world_of() as world:
+        other = {"c": MemoryGroup("c"), "d": MemoryGroup("d")}
+        chains = await world.begin("one")
+        chains._groups = {"kafka": world.groups, "rabbitmq": other}
+        for one in other.values():
+            await one.ensure(ORDERS, catalog_of("billing").of(CODE))
+        await chains.apply(Catalog([replace(ORDERS, transport=TransportName.RABBITMQ)], catalog_of("billing").of(CODE)))
+        assert await chains.send(CODE, world.messages(1)) == 1
+        assert (await world.chain()).send[0] == "c"
 
 
 async def test_who_stood_still_gives_nothing_that_another_one_may_have_given() -> None:
@@ -202,6 +305,68 @@ async def test_a_process_without_groups_neither_sends_nor_reads() -> None:
         assert not lacking.reads(CODE)
         with pytest.raises(NotLeader):
             await lacking.send(CODE, world.messages(1))
+
+
+async def test_roles_are_kept_while_somebody_is_told_of_them() -> None:
+    """A dispatcher that begins may have to wait for what its workers did before."""
+    async with world_of() as world:
+        first, second = await world.begin("one"), await world.begin("two")
+        told = asyncio.Event()
+
+        async def listener() -> None:
+            told.set()
+            await asyncio.Event().wait()
+
+        second.listen(listener)
+        await world.end("one")
+        await world.clock.advance(10)
+        assert told.is_set()
+        await world.clock.advance(10)
+        assert second.reads(CODE)
+        assert not first.reads(CODE)
+
+
+async def test_a_role_that_was_away_for_a_moment_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was to begin in that moment did not, and would not without it."""
+    async with world_of() as world:
+        chains = await world.begin("one", frozenset({Role.READER}))
+        await world.clock.advance(1.5)
+        told: list[bool] = []
+
+        async def listener() -> None:
+            told.append(chains.reads(CODE))
+
+        chains.listen(listener)
+        get = world.store.get
+
+        async def slow(collection: str, key: str) -> Document | None:
+            await world.clock.sleep(4.5)
+            return await get(collection, key)
+
+        monkeypatch.setattr(world.store, "get", slow)
+        await world.clock.advance(4)
+        assert not chains.reads(CODE)
+        monkeypatch.setattr(world.store, "get", get)
+        await world.clock.advance(6)
+        assert chains.reads(CODE)
+        assert told[-1:] == [True]
+
+
+async def test_who_could_not_be_told_of_a_role_is_told_again() -> None:
+    async with world_of() as world:
+        await world.begin("one")
+        second = await world.begin("two")
+        told: list[bool] = []
+
+        async def listener() -> None:
+            told.append(second.reads(CODE))
+            if len(told) == 1:
+                raise TransportUnavailable("not now")
+
+        second.listen(listener)
+        await world.end("one")
+        await world.clock.advance(20)
+        assert told == [True, True]
 
 
 async def test_who_leaves_keeps_nobody_waiting() -> None:

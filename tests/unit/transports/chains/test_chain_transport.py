@@ -1,0 +1,68 @@
+"""What strictly ordered destinations need on each group of brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from bus.domain.destination import Destination
+from bus.domain.subscription import Subscription
+from bus.testing.broker_group import MemoryGroup
+from bus.transports.chains import transport as module
+from tests.unit.transports.chains.chains_world import CODE, ORDERS, world_of
+
+
+class Slow(MemoryGroup):
+    """A group that answers a request for queues only when the test says so."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
+        self._reach()
+        await self.answers.wait()
+        await super().ensure(destination, subscriptions)
+
+
+def of(*names: str) -> list[Subscription]:
+    return [Subscription(destination=CODE, name=name, url="http://a/") for name in names]
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if is_so():
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the messages that are written to it would not reach the new subscription."""
+    monkeypatch.setattr(module, "_REPAIR", 0.01)
+    async with world_of() as world:
+        slow = world.groups["a"] = Slow("a")
+        chains = await world.begin("one")
+        transport = world.transports["one"]
+        slow.set_copies(2)
+        await transport.ensure(ORDERS, of("mail"))
+        assert chains.behind == {(CODE, "a")}
+        slow.set_copies(3)
+        slow.answers.clear()
+        running = asyncio.create_task(transport.run())
+        try:
+            await asyncio.sleep(0.05)  # the repair waits for its answer
+            slow.set_copies(2)
+            await transport.ensure(ORDERS, of("audit"))
+            slow.set_copies(3)
+            slow.answers.set()
+            await until(lambda: not chains.behind)
+            assert not chains.behind
+            assert (CODE, "audit") in (slow.lags() or {})
+        finally:
+            running.cancel()
+            await asyncio.wait([running])

@@ -1,0 +1,45 @@
+"""What is to be written goes one after the other, and nobody waits in vain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bus.ports.broker_group import AWAY, Standing
+from bus.testing.broker_group import MemoryGroup
+from bus.testing.clock import ManualClock
+from tests.unit.transports.chains.chains_world import CODE, world_of
+
+
+class Hung(MemoryGroup):
+    """A group of which nothing answers in time."""
+
+    def __init__(self, name: str, clock: ManualClock) -> None:
+        super().__init__(name)
+        self._clock = clock
+        self.hangs = False
+
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+        if not self.hangs:
+            return await super().standing(destination, subscriptions)
+        await self._clock.sleep(3)
+        return AWAY
+
+
+async def test_while_no_group_takes_messages_all_that_wait_are_told_so_at_once() -> None:
+    """Else each would wait for the time-outs of those before it, and its producer sends it again meanwhile."""
+    async with world_of() as world:
+        groups = [Hung(name, world.clock) for name in world.groups]
+        world.groups.update({group.name: group for group in groups})
+        chains = await world.begin("one")
+        for group in groups:
+            group.set_copies(0)
+            group.hangs = True
+        asked = [asyncio.create_task(chains.send(CODE, world.messages(300))) for _ in range(4)]
+        await world.clock.advance(12)
+        assert all(task.done() for task in asked)
+        assert {task.result() for task in asked} == {0}
+        for group in groups:
+            group.set_copies(3)
+            group.hangs = False
+        assert await chains.send(CODE, world.messages(1)) == 1
