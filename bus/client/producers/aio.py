@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from bus.client.producers.confirms import unconfirmed
@@ -117,18 +118,27 @@ async def _take(asking: Callable[[], Asking], wait: float | None) -> Lease:
     end = None if wait is None else time.monotonic() + wait
     asked = await _begun(asking)
     try:
-        while True:
-            try:
-                return await _finished(asked.attempt)
-            except BusError as error:
-                if not is_worth_waiting(error, end):
-                    raise
-            await asyncio.sleep(max(0.0, min(PAUSE, math.inf if end is None else end - time.monotonic())))
+        lease = await _given(asked, end)
+        await _finished(asked.close)  # cancelled here, the task has the lease, and nobody would release it
     except BaseException as error:
-        await asyncio.to_thread(asked.give_up, error)
+        await _finished(partial(_give_up, asked, error))
         raise
-    finally:
-        await asyncio.to_thread(asked.close)
+    return lease
+
+
+async def _given(asked: Asking, end: float | None) -> Lease:
+    while True:
+        try:
+            return await _finished(asked.attempt)
+        except BusError as error:
+            if not is_worth_waiting(error, end):
+                raise
+        await asyncio.sleep(max(0.0, min(PAUSE, math.inf if end is None else end - time.monotonic())))
+
+
+def _give_up(asked: Asking, error: BaseException) -> None:
+    asked.give_up(error)
+    asked.close()
 
 
 async def _begun(asking: Callable[[], Asking]) -> Asking:
@@ -137,7 +147,7 @@ async def _begun(asking: Callable[[], Asking]) -> Asking:
         await _finished(lambda: found.append(asking()))
     except asyncio.CancelledError as error:
         for asked in found:
-            await asyncio.to_thread(asked.give_up, error)
+            await _finished(partial(_give_up, asked, error))
         raise
     return found[0]
 

@@ -67,7 +67,10 @@ class ChainTransport:
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Delete a subscription's queue on every group that answers."""
-        self._wanted.get(destination, (None, {}))[1].pop(subscription, None)
+        _, wanted = self._wanted.get(destination, (None, {}))
+        wanted.pop(subscription, None)
+        if not wanted:  # so that nothing of a destination that is gone is made again
+            self._wanted.pop(destination, None)
         await asyncio.gather(*(group.remove(destination, subscription) for group in self._groups.values()))
 
     async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:

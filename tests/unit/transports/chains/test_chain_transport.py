@@ -9,6 +9,7 @@ import pytest
 
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
+from bus.errors import TransportUnavailable
 from bus.testing.broker_group import MemoryGroup
 from bus.transports.chains import transport as module
 from tests.unit.transports.chains.chains_world import CODE, ORDERS, world_of
@@ -63,6 +64,27 @@ async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaire
             await until(lambda: not chains.behind)
             assert not chains.behind
             assert (CODE, "audit") in (slow.lags() or {})
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+
+async def test_nothing_is_made_again_of_a_destination_without_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REPAIR", 0.01)
+    async with world_of() as world:
+        chains = await world.begin("one")
+        transport = world.transports["one"]
+        world.groups["a"].set_copies(2)
+        await transport.ensure(ORDERS, of("mail"))
+        for name in ("billing", "mail"):
+            with pytest.raises(TransportUnavailable):
+                await transport.remove(CODE, name)
+        running = asyncio.create_task(transport.run())
+        try:
+            world.groups["a"].set_copies(3)
+            await asyncio.sleep(0.05)
+            assert chains.behind == {(CODE, "a")}, "it lacks what was not made"
+            assert (CODE, "mail") not in (world.groups["a"].lags() or {})
         finally:
             running.cancel()
             await asyncio.wait([running])
