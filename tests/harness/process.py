@@ -113,16 +113,19 @@ class Child:
             raise Died(f"{self.argv} ended with {code}:\n{self.output()}")
         return True
 
-    def ready_line(self, within: float = 20) -> dict[str, Any]:
-        """Wait for the first whole line of JSON that it prints, and return it."""
-        return wait_until(self._json_line, within=within, what=f"a JSON line of {self.argv}", every=0.02)
+    def ready_line(self, within: float = 20, *, number: int = 0) -> dict[str, Any]:
+        """Wait for the first whole line of JSON that it prints, or a later one, and return it."""
+        return wait_until(
+            lambda: self._json_line(number), within=within, what=f"a JSON line of {self.argv}", every=0.02
+        )
 
-    def _json_line(self) -> dict[str, Any] | None:
+    def _json_line(self, number: int) -> dict[str, Any] | None:
         text = self.output()
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        found = next((json.loads(line) for line in lines if line.startswith("{")), None)
-        if found is None:
+        lines = [line for line in text[: text.rfind("\n") + 1].splitlines() if line.startswith("{")]
+        if len(lines) <= number:
             self.check_running()
+            return None
+        found: dict[str, Any] = json.loads(lines[number])
         return found
 
     def __enter__(self) -> Self:

@@ -97,8 +97,7 @@ class AsyncProducer:
         self._writer = None
         if lease is None:
             return True
-        if writer is not None:
-            await asyncio.to_thread(writer.close)
+        await _finished(partial(_end, lease, writer))  # however this is cancelled, it is released then
         end = time.monotonic() + timeout
         while True:
             left = min(max(0.0, end - time.monotonic()), _SLICE)
@@ -111,6 +110,12 @@ class AsyncProducer:
         if self._lease is None:
             raise SpoolClosed("this sender has not begun", hint="use it in: async with bus.sender(...) as sender")
         return self._lease
+
+
+def _end(lease: Lease, writer: Writer | None) -> None:
+    if writer is not None:
+        writer.close()
+    lease.close(0)
 
 
 async def _take(asking: Callable[[], Asking], wait: float | None) -> Lease:

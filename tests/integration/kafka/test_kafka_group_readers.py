@@ -45,5 +45,5 @@ async def test_a_process_that_stood_still_hands_out_nothing_of_what_another_one_
         reader = await group.reader(DESTINATION, NAME)
         found = await receive(reader, 1, count=3)
         worker.signal(signal.SIGCONT)
-        assert worker.ready_line()["received"] == []
+        assert worker.ready_line(number=1)["received"] == []
     assert [item.message.biz_id for item in found] == ["order-1", "order-2", "order-3"]
