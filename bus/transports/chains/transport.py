@@ -113,16 +113,17 @@ class ChainTransport:
             _log.warning("what %s needs on group %s is made later: %s", code, name, error)
 
     async def _repair(self) -> None:
-        for code, name in sorted(
-            self._chains.behind & {(code, name) for code in self._wanted for name in self._groups}
-        ):
-            wanted = destination, subscriptions = self._wanted[code]
+        for code, name in sorted(self._chains.behind):
+            wanted = self._wanted.get(code)
+            if wanted is None or name not in self._groups:
+                continue
+            destination, subscriptions = wanted
             try:
                 await self._groups[name].ensure(destination, list(subscriptions.values()))
             except TransportError as error:
                 _log.debug("what %s needs on group %s is still missing: %s", code, name, error)
             else:
-                if self._wanted[code] is wanted:  # else more has come meanwhile, of which this says nothing
+                if self._wanted.get(code) is wanted:  # else more has come meanwhile, of which this says nothing
                     self._chains.behind.discard((code, name))
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
-from bus.errors import TransportUnavailable
 from bus.testing.broker_group import MemoryGroup
 from bus.transports.chains import transport as module
 from tests.unit.transports.chains.chains_world import CODE, ORDERS, world_of
@@ -22,9 +21,11 @@ class Slow(MemoryGroup):
         super().__init__(name)
         self.answers = asyncio.Event()
         self.answers.set()
+        self.asked = 0
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         self._reach()
+        self.asked += 1
         await self.answers.wait()
         await super().ensure(destination, subscriptions)
 
@@ -54,9 +55,10 @@ async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaire
         assert chains.behind == {(CODE, "a")}
         slow.set_copies(3)
         slow.answers.clear()
+        asked = slow.asked
         running = asyncio.create_task(transport.run())
         try:
-            await asyncio.sleep(0.05)  # the repair waits for its answer
+            await until(lambda: slow.asked > asked)
             slow.set_copies(2)
             await transport.ensure(ORDERS, of("audit"))
             slow.set_copies(3)
@@ -69,22 +71,25 @@ async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaire
             await asyncio.wait([running])
 
 
-async def test_nothing_is_made_again_of_a_destination_without_subscriptions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_REPAIR", 0.01)
+@pytest.mark.parametrize("when", ["before it is repaired", "while it is repaired"])
+async def test_nothing_is_made_again_of_a_destination_without_subscriptions(when: str) -> None:
     async with world_of() as world:
-        chains = await world.begin("one")
+        slow = world.groups["a"] = Slow("a")
+        await world.begin("one")
         transport = world.transports["one"]
-        world.groups["a"].set_copies(2)
+        slow.set_copies(2)
         await transport.ensure(ORDERS, of("mail"))
+        slow.set_copies(3)
+        slow.answers.clear()
+        asked = slow.asked
+        if when == "while it is repaired":
+            running = asyncio.create_task(transport._repair())
+            await until(lambda: slow.asked > asked)
         for name in ("billing", "mail"):
-            with pytest.raises(TransportUnavailable):
-                await transport.remove(CODE, name)
-        running = asyncio.create_task(transport.run())
-        try:
-            world.groups["a"].set_copies(3)
-            await asyncio.sleep(0.05)
-            assert chains.behind == {(CODE, "a")}, "it lacks what was not made"
-            assert (CODE, "mail") not in (world.groups["a"].lags() or {})
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
+            await transport.remove(CODE, name)
+        slow.answers.set()
+        if when == "while it is repaired":
+            await running
+        asked = slow.asked
+        await transport._repair()
+        assert slow.asked == asked
