@@ -69,7 +69,9 @@ class AttemptMaker:
             return exchange
         if self._subscription.batch == 1:
             delivery = load[0].delivery
-            headers = requests.headers(delivery.message, delivery.attempts + 1, started, is_late=delivery.is_late)
+            headers = requests.headers(
+                delivery.message, delivery.attempts + 1, started, is_late=delivery.message.is_late
+            )
             exchange.post = requests.target, headers, delivery.message.body, self._timeout
             return exchange
         attempts = [(entry.delivery.message, entry.delivery.attempts + 1) for entry in load]
@@ -125,7 +127,7 @@ class AttemptMaker:
             generation=delivery.generation,
             taken_at=0 if delivery.handed_over else delivery.since,
             batch=exchange.mark,
-            is_late=delivery.is_late,
+            is_late=delivery.message.is_late,
         )
 
     async def sample(self, message: Message) -> Trial:

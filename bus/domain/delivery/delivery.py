@@ -172,11 +172,6 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     order_key: str = ""
     place: int = 0
 
-    @property
-    def is_late(self) -> bool:
-        """Whether it goes out of the order of its key."""
-        return self.message.is_late
-
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What came of a delivery; one durable record in the dispatcher's spool.
