@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from bus.errors import ConfigurationError
 
@@ -258,6 +258,8 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
         return Settings(**{**kept, **{key: value for key, value in overrides.items() if value is not None}})
     except ValidationError as error:
         raise ConfigurationError(_explain(error), hint="see docs/configuration.md for every key") from error
+    except SettingsError as error:  # of the environment, what is not JSON where a map is wanted
+        raise ConfigurationError(f"{error}: it is not JSON", hint="see docs/configuration.md for every key") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

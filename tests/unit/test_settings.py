@@ -133,3 +133,11 @@ def test_processes_are_a_number_or_one_for_each_core(
 def test_another_number_of_processes_is_refused(given: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^processes = '{given}': .*a number from 1 to 64, or auto$"):
         load_settings(None, {"processes": given})
+
+
+@pytest.mark.parametrize("given", ["nonsense", '["a"]', '{"East!": "h:1"}', '{"east": 1}'])
+def test_an_impossible_map_of_groups_is_told(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("BUS_KAFKA_GROUPS", given)
+    with pytest.raises(ConfigurationError, match="kafka_groups") as refused:
+        load_settings(None, {})
+    assert "docs/configuration.md" in refused.value.hint
