@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,6 +11,7 @@ from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.testing.broker_group import MemoryGroup
 from bus.transports.chains import transport as module
+from tests.harness.waiting import until
 from tests.unit.transports.chains.chains_world import CODE, ORDERS, world_of
 
 
@@ -34,13 +35,6 @@ def of(*names: str) -> list[Subscription]:
     return [Subscription(destination=CODE, name=name, url="http://a/") for name in names]
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-
-
 async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -58,12 +52,12 @@ async def test_a_group_stays_behind_when_it_lacks_what_came_while_it_was_repaire
         asked = slow.asked
         running = asyncio.create_task(transport.run())
         try:
-            await until(lambda: slow.asked > asked)
+            await until(lambda: slow.asked > asked, what="the repair asks the group")
             slow.set_copies(2)
             await transport.ensure(ORDERS, of("audit"))
             slow.set_copies(3)
             slow.answers.set()
-            await until(lambda: not chains.behind)
+            await until(lambda: not chains.behind, what="the group has all that it needs")
             assert not chains.behind
             assert (CODE, "audit") in (slow.lags() or {})
         finally:
@@ -84,7 +78,7 @@ async def test_nothing_is_made_again_of_a_destination_without_subscriptions(when
         asked = slow.asked
         if when == "while it is repaired":
             running = asyncio.create_task(transport._repair())
-            await until(lambda: slow.asked > asked)
+            await until(lambda: slow.asked > asked, what="the repair asks the group")
         for name in ("billing", "mail"):
             await transport.remove(CODE, name)
         slow.answers.set()
