@@ -104,6 +104,7 @@ def _taken(code: str, lease: Lease) -> Conflict:
     return Conflict(
         sentence("{owner} sends to {code} alone", owner=lease.owner, code=repr(code)),
         hint=sentence(
-            "wait until it has ended; if it is gone, a sweeper on its disk sends what it left, and then releases it"
+            "wait until it has ended, or a sweeper has sent what it left; if its disk is lost for good: {command}",
+            command=f"bus ordering release-producer {code}",
         ),
     )
