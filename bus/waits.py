@@ -4,11 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 1.0
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise ``CancelledError`` at the end of a block in which this task was cancelled, whatever came of the block.
+
+    For calls of libraries that use ``asyncio.wait_for``: before Python 3.12 that returns its result, and loses the
+    cancellation, when both come in one turn of the loop (CPython issue 86296). A task that is to end would go on.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 async def first_of(*waits: Awaitable[object], within: float | None = None) -> None:

@@ -79,7 +79,8 @@ class Site:
         opened = self._opened
         self._wanted.set()
         try:
-            await asyncio.wait_for(opened.wait(), _OPENED_WITHIN)
+            async with asyncio.timeout(_OPENED_WITHIN):
+                await opened.wait()
         except TimeoutError:
             _log.warning("the pages were not there within %g s", _OPENED_WITHIN)
         if self._app is None:

@@ -240,7 +240,8 @@ class HttpPoster:
         if self._open:
             self._all_gone = asyncio.Event()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_gone.wait(), patience)
+                async with asyncio.timeout(patience):
+                    await self._all_gone.wait()
 
 
 class _Kept:

@@ -21,6 +21,7 @@ from bus.errors import BusError
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
+from bus.serving.late_stop import tell_when_late
 from bus.serving.place import Place, left_behind
 from bus.serving.server import Server, Shared, bind, config, url_of
 from bus.serving.watchdog import Watchdog
@@ -31,6 +32,7 @@ from bus.telemetry.logs import configure_logs
 _log = logging.getLogger(__name__)
 # A COMMIT's thread waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
+_AFTER_DRAIN: Final = 5.0  # seconds for all else that a stop does
 _DELIVERING: Final = frozenset({"compensator", "dispatcher"})
 
 
@@ -144,6 +146,7 @@ async def _serve(
             with Watchdog(metrics.LOOP_STALLS.observe):
                 await stop.wait()
             _log.info("stopping: requests in flight are finished, what waits stays on disk")
+            tell_when_late(settings.drain_timeout + _AFTER_DRAIN)
             for task in following:
                 task.cancel()
             if door.place is not None:

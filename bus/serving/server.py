@@ -74,7 +74,8 @@ class Server(uvicorn.Server):
         """Keep the Date of answers right, until ``stop``."""
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _DATE_CHANGES)
+                async with asyncio.timeout(_DATE_CHANGES):
+                    await self._stopping.wait()
 
 
 class Shared(NamedTuple):

@@ -109,7 +109,7 @@ class BusProcess:
         """SIGKILL it."""
         self.child.kill()
 
-    def stop(self, within: float = 30) -> int:
+    def stop(self, within: float = 45) -> int:
         """Send SIGTERM, wait for the drain, and return the exit code."""
         return self.child.stop(within)
 

@@ -85,7 +85,8 @@ class AsyncProducer:
         try:
             stored = writer.store(prepared)
             await stored
-            return await asyncio.wait_for(asyncio.wrap_future(confirmed), timeout)
+            async with asyncio.timeout(timeout):
+                return await asyncio.wrap_future(confirmed)
         except TimeoutError:
             raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
         finally:

@@ -18,6 +18,7 @@ from pymongo.read_concern import ReadConcern
 
 from bus.errors import ConfigurationError
 from bus.stores.mongodb.errors import translate, translating
+from bus.waits import cancellable
 
 Form = dict[str, Any]
 Collection = AsyncCollection[Form]
@@ -145,7 +146,8 @@ class Connection:
         with translating(what):
             try:
                 async with asyncio.timeout(DEADLINE):
-                    yield
+                    with cancellable():
+                        yield
             except ServerSelectionTimeoutError as missed:
                 # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
                 self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()

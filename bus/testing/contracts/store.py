@@ -1,12 +1,13 @@
 """What every store does. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
 
 The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_conditions``,
-``store_compensations``, ``store_ordering``, ``store_documents``, ``store_drops``, ``store_failures`` and
-``store_rollups``, for an adapter that has only one of them.
+``store_cancellation``, ``store_compensations``, ``store_ordering``, ``store_documents``, ``store_drops``,
+``store_failures`` and ``store_rollups``, for an adapter that has only one of them.
 """
 
 from __future__ import annotations
 
+from bus.testing.contracts.store_cancellation import CancellationContract
 from bus.testing.contracts.store_compensations import CompensationContract
 from bus.testing.contracts.store_conditions import ConditionContract
 from bus.testing.contracts.store_documents import DocumentContract
@@ -24,6 +25,7 @@ class StoreContract(
     FailureContract,
     DropContract,
     CompensationContract,
+    CancellationContract,
     OrderingContract,
     DocumentContract,
     RollupContract,
