@@ -24,7 +24,7 @@ _MOST_PORT: Final = 65_535
 _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 # What ZooKeeper keeps for itself, and names that stand for folders, are no places for documents.
 _ZNODES: Final = re.compile(r"(?!zookeeper(?:/|$))(?!(?:.*/)?\.\.?(?:/|$))[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
-_PORTS = {"receiver": 8700, "admin": 8701}
+_PORTS = {"receiver": 8700, "admin": 8701, "lookup": 4161}
 # Read by the SDK and the command line, not by the services.
 _CLIENT_VARIABLES = frozenset({"BUS_URL"})
 
@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
         Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
         ``snappy`` or ``deflate``.
+    lookup_config
+        The file that tells a lookup proxy which clusters of NSQ each topic is produced to and consumed from.
     events
         Where trace events go: ``files`` under ``data``, ``kafka``, or nowhere.
     events_limit
@@ -154,6 +156,7 @@ class Settings(BaseSettings):
     nsq_ca: Path | None = None
     nsq_auth_secret: str = ""
     nsq_compression: Literal["", "snappy", "deflate"] = ""
+    lookup_config: Path | None = None
     events: Literal["none", "files", "kafka"] = "files"
     events_limit: int = Field(default=2**30, ge=2**20)
     events_topic: str = Field(default="bus-events", pattern=r"^[A-Za-z0-9.-]{1,180}$")

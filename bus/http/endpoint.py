@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 class Answering(Protocol):
     """A request that waits for its answer, which is given once."""
 
-    def answer(self, status: int, content: bytes) -> None:
-        """Answer with JSON."""
+    def answer(self, status: int, content: bytes, *fields: Field) -> None:
+        """Answer with JSON, and these header fields."""
         ...
 
     def refuse(self, error: Exception) -> None:
@@ -130,9 +130,9 @@ class Exchange:
             _log.exception("POST %s failed", self._connection.url.partition(b"?")[0][:200].decode("latin-1"))
             self._connection.soon(self, error)
 
-    def answer(self, status: int, content: bytes) -> None:
-        """Answer with JSON."""
-        self._answer(status, content, JSON)
+    def answer(self, status: int, content: bytes, *fields: Field) -> None:
+        """Answer with JSON, and these header fields."""
+        self._answer(status, content, JSON, *fields)
 
     def refuse(self, error: Exception) -> None:
         """Answer with the problem document of an error."""

@@ -80,12 +80,9 @@ class Gateway:
         path: str = scope["path"]
         if path != "/healthz" and not self._is_for_us(scope):
             return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
-        app = self._route(path)
-        if app is not None:
-            return app
         own = self._own.get(path)
         if own is None:
-            return Refusal(_nothing_at(path))
+            return self._route(path) or Refusal(_nothing_at(path))
         if scope["method"] not in ("GET", "HEAD"):
             return Refusal(problem(405, f"{path} takes GET"), (b"allow", b"GET, HEAD"))
         return own

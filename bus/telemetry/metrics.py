@@ -155,3 +155,18 @@ SAMPLED: Final = (
     CHAIN_ROLE,
     DEGRADED,
 )
+LOOKUPS: Final = Counter(
+    "bus_lookups", "Lookups of a lookup proxy: answered from memory, or asked of clusters.", ["how"], registry=REGISTRY
+)
+LOOKUP_SECONDS: Final = Histogram(
+    "bus_lookup_seconds",
+    "Time of one request to a lookup proxy that was not answered from memory.",
+    buckets=_BUCKETS,
+    registry=REGISTRY,
+)
+LOOKUP_FAILURES: Final = Counter(
+    "bus_lookup_failures", "Lookups that a cluster did not answer.", ["cluster"], registry=REGISTRY
+)
+LOOKUP_CLUSTER_UP: Final = Gauge(
+    "bus_lookup_cluster_up", "1 while a nsqlookupd of the cluster answers.", ["cluster"], registry=REGISTRY
+)

@@ -1,0 +1,246 @@
+"""nsqlookupd's HTTP API: lookups and lists of all clusters; what is not known here goes to one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from bus.domain.routing.answers import Unreadable, merge_lists, merge_nodes, opened
+from bus.domain.routing.rooms import Access
+from bus.http.asgi import JSON, Receive, Scope, Send, answer
+from bus.telemetry import metrics
+from lookup.cluster import Cluster
+from lookup.listlookup import listed_alone
+from lookup.lookups import Lookups
+from lookup.nsqlookupd import VIA, Away, Passed, passed_by
+from lookup.query import Malformed, read_query
+from lookup.replies import Replies, accepts_version_1, answered, missing, refused
+from lookup.routing import Routing
+
+_log = logging.getLogger(__name__)
+CLUSTER: Final = "cluster"
+"""Query argument, and header of the answer: the one cluster that a request is for."""
+_CHOSEN: Final = b"bus-lookup-cluster"
+_LISTS: Final = {"/topics": "topics", "/channels": "channels"}
+# Of versions before 1.0, which take them by GET.
+_OLD_CHANGES: Final = frozenset(
+    {"/create_topic", "/delete_topic", "/create_channel", "/delete_channel", "/tombstone_topic_producer"}
+)
+_READING: Final = frozenset({"GET", "HEAD"})
+_OK: Final = 200
+_BAD_REQUEST: Final = 400
+_LOOP: Final = 508
+_UNAVAILABLE: Final = 503
+_BAD_GATEWAY: Final = 502
+_MOST_BODY: Final = 2**20
+_MOST_FIELDS: Final = 50
+
+
+class LookupApp:
+    """Answers what ``LookupEndpoint`` does not.
+
+    Parameters
+    ----------
+    me
+        How this proxy is known to itself, in the header that its requests have.
+    """
+
+    def __init__(self, me: str, version: str, routing: Routing, lookups: Lookups) -> None:
+        self._me = me
+        self._version = version
+        self._routing = routing
+        self._lookups = lookups
+        self._own = {
+            "/lookup": self._lookup,
+            "/topics": self._list,
+            "/channels": self._list,
+            "/nodes": self._nodes,
+            "/listlookup": self._listlookup,
+            "/info": self._info,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        begun = time.perf_counter()
+        path: str = scope["path"]
+        own = self._own.get(path) if scope["method"] in _READING else None
+        via = dict(scope["headers"]).get(VIA.encode(), b"")
+        if passed_by(via, self._me):
+            await self._send(scope, send, refused(_LOOP, str(_loop(self._me)), has_envelope=False))
+        elif path == "/ping":
+            await answer(send, _OK, b"OK", "text/plain; charset=utf-8")
+        elif own is not None:
+            await self._send(scope, send, await own(scope, via.decode("latin-1")))
+        elif scope["method"] in _READING and path not in _OLD_CHANGES:
+            await self._pass(scope, receive, send)
+        else:
+            await self._change(scope, send, via.decode("latin-1"))
+        metrics.LOOKUP_SECONDS.observe(time.perf_counter() - begun)
+
+    async def _lookup(self, scope: Scope, via: str) -> Replies:
+        try:
+            query = read_query(scope["query_string"])
+        except Malformed as error:
+            return refused(_BAD_REQUEST, str(error), has_envelope=self._has_fork)
+        metrics.LOOKUPS.labels("asked").inc()
+        return await self._lookups.answer(query, via)
+
+    async def _list(self, scope: Scope, via: str) -> Replies:
+        """Return what all clusters know together; where they tell more of it, that as well."""
+        name = _LISTS[scope["path"]]
+        found, absent = await self._everywhere(scope, via)
+        if not found:
+            return self._nobody(absent)
+        try:
+            merged = merge_lists(found, name)
+            more = [entry for one in found for entry in one.get("meta_info") or []]
+        except Unreadable as error:
+            return refused(_BAD_GATEWAY, str(error), has_envelope=self._has_fork)
+        content = {**merged, "meta_info": more} if any("meta_info" in one for one in found) else merged
+        return answered(content, has_envelope=self._has_fork, fields=missing(absent))
+
+    async def _nodes(self, scope: Scope, via: str) -> Replies:
+        found, absent = await self._everywhere(scope, via)
+        if not found:
+            return self._nobody(absent)
+        try:
+            content = merge_nodes(found)
+        except Unreadable as error:
+            return refused(_BAD_GATEWAY, str(error), has_envelope=self._has_fork)
+        return answered(content, has_envelope=self._has_fork, fields=missing(absent))
+
+    async def _everywhere(self, scope: Scope, via: str) -> tuple[list[Mapping[str, Any]], list[str]]:
+        """Return what can be read of all clusters' answers, and the names of those that gave none."""
+        clusters = self._routing.clusters
+        results = await asyncio.gather(*(_contents(one, _target(scope), via) for one in clusters.values()))
+        absent = [name for name, contents in zip(clusters, results, strict=True) if contents is None]
+        return [content for contents in results for content in contents or ()], absent
+
+    async def _listlookup(self, scope: Scope, _: str) -> Replies:
+        host, port = _reached_at(scope)
+        return answered(listed_alone(host, port), has_envelope=self._has_fork)
+
+    async def _info(self, _scope: Scope, _: str) -> Replies:
+        return answered({"version": self._version}, has_envelope=self._has_fork)
+
+    async def _change(self, scope: Scope, send: Send, via: str) -> None:
+        """Have one cluster make a change: the one that is named, or the one that the topic is produced to."""
+        cluster = self._chosen(scope)
+        if cluster is None:
+            await self._send(scope, send, self._undecided(scope))
+            return
+        try:
+            done = await cluster.change(scope["method"], _target(scope), via)
+        except Away as error:
+            await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
+            return
+        _log.info("%s %s was done by cluster %s: %d", scope["method"], scope["path"], cluster.name, done.status)
+        await answer(send, done.status, done.content, JSON, (_CHOSEN, cluster.name.encode("ascii", "replace")))
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a question on as it is, to the cluster that is named, that its topic is produced to, or the first."""
+        clusters = self._routing.clusters
+        cluster = self._chosen(scope) or next(iter(clusters.values()))
+        headers = dict(scope["headers"])
+        try:
+            async with cluster.passing(scope["method"], _target(scope), headers, _body(receive)) as passed:
+                await _stream(send, passed)
+        except Away as error:
+            await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
+
+    def _chosen(self, scope: Scope) -> Cluster | None:
+        arguments = _arguments(scope)
+        if CLUSTER in arguments:
+            return self._routing.clusters.get(arguments[CLUSTER])
+        route = self._routing.route(arguments["topic"]) if "topic" in arguments else None
+        names = route.clusters(Access.WRITE) if route is not None else ()
+        if not names and len(self._routing.clusters) == 1:
+            names = tuple(self._routing.clusters)
+        return self._routing.clusters.get(names[0]) if names else None
+
+    def _undecided(self, scope: Scope) -> Replies:
+        names = ", ".join(self._routing.clusters)
+        known = f"name the cluster that is to do {scope['path'][:100]}: {CLUSTER}=NAME of {names}"
+        return refused(_BAD_REQUEST, known, has_envelope=self._has_fork)
+
+    def _nobody(self, absent: Sequence[str]) -> Replies:
+        message = f"no nsqlookupd of {', '.join(absent)} answers"
+        return refused(_UNAVAILABLE, message, has_envelope=self._has_fork, fields=missing(absent))
+
+    @property
+    def _has_fork(self) -> bool:
+        return any(cluster.is_fork for cluster in self._routing.clusters.values())
+
+    async def _send(self, scope: Scope, send: Send, replies: Replies) -> None:
+        status, body, fields = replies.form(is_plain=accepts_version_1(scope["headers"]))
+        await answer(send, status, body, JSON, *fields)
+
+
+async def _contents(cluster: Cluster, target: str, via: str) -> list[Mapping[str, Any]] | None:
+    """Return the answers of a cluster that can be read; None when there is none."""
+    try:
+        found = await cluster.ask(target, via)
+        return [opened(one.content) for one in found if one.status == _OK]
+    except (Away, Unreadable) as error:
+        _log.debug("cluster %s is left out of %s: %s", cluster.name, target, error)
+        return None
+
+
+async def _stream(send: Send, passed: Passed) -> None:
+    await send({"type": "http.response.start", "status": passed.status, "headers": list(passed.headers)})
+    try:
+        async with aclosing(passed.pieces) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except OSError as error:
+        _log.warning("an answer that was passed on was cut off: %s", error)
+        raise
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _body(receive: Receive) -> AsyncIterator[bytes]:
+    size = 0
+    while True:
+        event = await receive()
+        piece: bytes = event.get("body", b"")
+        size += len(piece)
+        if size > _MOST_BODY or event["type"] == "http.disconnect":
+            raise OSError("the request's body is too large, or was cut off")
+        yield piece
+        if not event.get("more_body"):
+            return
+
+
+def _target(scope: Scope) -> str:
+    """Return path and query as they came, without the argument that is for this proxy."""
+    path: str = scope["raw_path"].decode("latin-1").partition("?")[0]
+    query: bytes = scope["query_string"]
+    kept = [part for part in query.decode("latin-1").split("&") if part and not part.startswith(f"{CLUSTER}=")]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _arguments(scope: Scope) -> dict[str, str]:
+    try:
+        found = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items()}
+
+
+def _reached_at(scope: Scope) -> tuple[str, int]:
+    """Return the host and port by which the client knows this proxy."""
+    named = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    host, _, port = named.rpartition(":")
+    if host and port.isdecimal():
+        return host.strip("[]"), int(port)
+    server = scope.get("server") or ("127.0.0.1", 0)
+    return named or str(server[0]), int(server[1] or 0)
+
+
+def _loop(me: str) -> str:
+    return f"this lookup proxy ({me}) is asked by itself: lookupSchema names its own address as an nsqlookupd"

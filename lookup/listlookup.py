@@ -1,0 +1,51 @@
+"""Which nsqlookupds a cluster of the fork has, and which of them leads: its ``/listlookup``."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from bus.domain.routing.answers import Unreadable, opened
+
+PATH: Final = "/listlookup"
+
+
+class _Node(msgspec.Struct):
+    node_ip: str = msgspec.field(name="NodeIP", default="")
+    http_port: str = msgspec.field(name="HttpPort", default="")
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.node_ip}]" if ":" in self.node_ip else self.node_ip
+        return f"{host}:{self.http_port}"
+
+
+class _Listed(msgspec.Struct):
+    lookupdleader: _Node | None = None
+    lookupdnodes: list[_Node] | None = None
+
+
+class Listed(NamedTuple):
+    """``HOST:PORT`` of all nsqlookupds, and of the one that leads; empty when none does."""
+
+    addresses: tuple[str, ...]
+    leader: str
+
+
+def read_listed(content: bytes) -> Listed:
+    """Read the answer; raises ``Unreadable``."""
+    try:
+        found = msgspec.convert(opened(content), _Listed)
+    except msgspec.ValidationError as error:
+        raise Unreadable(str(error)) from error
+    nodes = [node.address for node in found.lookupdnodes or [] if node.node_ip and node.http_port.isdecimal()]
+    leader = found.lookupdleader
+    has_leader = leader is not None and leader.node_ip and leader.http_port.isdecimal()
+    return Listed(tuple(nodes), leader.address if leader is not None and has_leader else "")
+
+
+def listed_alone(host: str, port: int) -> dict[str, object]:
+    """Return the answer of a proxy: itself, so that clients go on asking it and not those behind it."""
+    node = {"ID": f"{host}:{port}", "NodeIP": host, "TcpPort": "0", "HttpPort": str(port), "RpcPort": "0", "Epoch": 0}
+    return {"lookupdleader": node, "lookupdnodes": [node]}

@@ -1,0 +1,172 @@
+"""Answers to lookups: asked of a topic's clusters at once, once for all who ask together, and kept for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bus.domain.routing.answers import Answer, Merged, merge, union
+from bus.domain.routing.rooms import Route
+from bus.ports.clock import Clock
+from bus.sentences import Said, sentence
+from bus.telemetry import metrics
+from lookup.cluster import Cluster
+from lookup.nsqlookupd import Away
+from lookup.query import Query
+from lookup.recent import Recent
+from lookup.replies import STALE, Replies, answered, missing, refused
+
+FRESH: Final = 1.0
+"""Seconds for which an answer is given again without asking; half a client's patience would be far too long."""
+_FRESH_REFUSAL: Final = 0.2
+KEPT: Final = 600.0
+"""Seconds for which partitions, or a whole answer, stand in for clusters that do not answer."""
+_MOST: Final = 10_000
+_NOT_FOUND: Final = 404
+_UNAVAILABLE: Final = 503
+
+
+class _Given(NamedTuple):
+    replies: Replies
+    route: Route
+    at: float
+    until: float
+
+
+class _Kept(NamedTuple):
+    answer: Answer
+    at: float
+
+
+class Lookups:
+    """Looks topics up in the clusters of their routes.
+
+    Parameters
+    ----------
+    route
+        Gives the route of a topic that is in force now; None when it has none.
+    clusters
+        Gives the clusters by name.
+    """
+
+    def __init__(
+        self, route: Callable[[str], Route | None], clusters: Callable[[], Mapping[str, Cluster]], clock: Clock
+    ) -> None:
+        self._route = route
+        self._clusters = clusters
+        self._clock = clock
+        self._given: Recent[Query, _Given] = Recent(_MOST)
+        self._good: Recent[Query, _Given] = Recent(_MOST)
+        self._kept: Recent[tuple[str, Query], _Kept] = Recent(_MOST)
+        self._asking: dict[tuple[Query, Route, str], asyncio.Task[Replies]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+
+    def fresh(self, query: Query) -> Replies | None:
+        """Return an answer that was given a moment ago, if there is one and the topic's route is still the same."""
+        given = self._given.get(query)
+        if given is None or given.until <= self._clock.monotonic() or given.route != self._route(query.topic):
+            return None
+        return given.replies
+
+    async def answer(self, query: Query, via: str = "") -> Replies:
+        """Return the answer to a question; who asks the same meanwhile gets the same."""
+        route = self._route(query.topic)
+        if route is None:
+            return refused(_NOT_FOUND, "TOPIC_NOT_FOUND", has_envelope=False)
+        if not route.clusters(query.access):
+            return self._nobody(query, route)
+        if (known := self.fresh(query)) is not None:
+            return known
+        key = (query, route, via)
+        task = self._asking.get(key)
+        if task is None:
+            if self._group is None:
+                return refused(_UNAVAILABLE, "STOPPING", has_envelope=False)
+            task = self._asking[key] = self._group.create_task(self._ask(query, route, via))
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        return await asyncio.shield(task)
+
+    def _nobody(self, query: Query, route: Route) -> Replies:
+        """Return the answer that has a client close its connections and open none, with the partitions it had."""
+        kept = next((last for name in route.consume if (last := self._last(name, query)) is not None), None)
+        is_fork = self._has_fork(route.consume)
+        nobody = Answer(partitions={}, meta=kept.meta if kept is not None else None) if is_fork else Answer()
+        return answered(merge([nobody], None).content, has_envelope=is_fork)
+
+    async def _ask(self, query: Query, route: Route, via: str) -> Replies:
+        names = route.clusters(query.access)
+        found = await asyncio.gather(*(self._look_up(name, query, via) for name in names))
+        absent = [name for name, answer in zip(names, found, strict=True) if answer is None]
+        if len(absent) == len(names):
+            return self._without(query, route, None, absent)
+        merged = merge(found, self._last(names[0], query))
+        if absent and merged.refusal:
+            return self._without(query, route, merged, absent)
+        return self._give(query, route, merged, absent)
+
+    async def _look_up(self, name: str, query: Query, via: str) -> Answer | None:
+        cluster = self._clusters().get(name)
+        if cluster is None:
+            return None
+        try:
+            answer = await cluster.lookup(query.topic, query.access, with_meta=query.with_meta, via=via)
+        except Away:
+            metrics.LOOKUP_FAILURES.labels(name).inc()
+            return None
+        if cluster.is_settling and (last := self._last(name, query)) is not None:
+            answer = union([last, answer])
+        self._kept.put((name, query), _Kept(answer, self._clock.monotonic()))
+        return answer
+
+    def _last(self, name: str, query: Query) -> Answer | None:
+        """Return what a cluster said last, unless that is too long ago."""
+        kept = self._kept.get((name, query))
+        return kept.answer if kept is not None and self._clock.monotonic() - kept.at <= KEPT else None
+
+    def _give(self, query: Query, route: Route, merged: Merged, absent: Sequence[str]) -> Replies:
+        now = self._clock.monotonic()
+        has_envelope = merged.is_partitioned or self._has_fork(route.clusters(query.access))
+        if merged.refusal:
+            replies = refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
+            self._given.put(query, _Given(replies, route, now, now + _FRESH_REFUSAL))
+            return replies
+        replies = answered(merged.content, has_envelope=has_envelope, fields=missing(absent))
+        given = _Given(replies, route, now, now + FRESH)
+        self._given.put(query, given)
+        good = self._good.get(query)
+        if not absent or good is None or good.route != route or now - good.at > KEPT:
+            self._good.put(query, given)
+        return replies
+
+    def _without(self, query: Query, route: Route, merged: Merged | None, absent: Sequence[str]) -> Replies:
+        """Return the answer while those that may know the topic do not answer: the last good one, marked."""
+        now = self._clock.monotonic()
+        good = self._good.get(query)
+        has_envelope = self._has_fork(route.clusters(query.access))
+        if good is not None and good.route == route and now - good.at <= KEPT:
+            age = (STALE, b"%d" % (now - good.at))
+            plain, enveloped = (reply._replace(fields=(*reply.fields, age, *missing(absent))) for reply in good.replies)
+            return Replies(plain, enveloped)
+        if merged is not None:
+            return refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
+        return refused(_UNAVAILABLE, str(_silent(absent)), has_envelope=has_envelope, fields=missing(absent))
+
+    def _has_fork(self, names: Sequence[str]) -> bool:
+        clusters = self._clusters()
+        return any(clusters[name].is_fork for name in names if name in clusters)
+
+
+def _silent(absent: Sequence[str]) -> Said:
+    return sentence(
+        "no nsqlookupd of {names} answers, and no answer of before is young enough", names=", ".join(absent)
+    )

@@ -1,0 +1,76 @@
+"""The lookup proxy as a role of a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from bus.bootstrap import VERSION, Context, Offers
+from bus.errors import ConfigurationError
+from bus.sentences import Said, joined, sentence
+from bus.telemetry import metrics
+from lookup.app import LookupApp
+from lookup.endpoint import LookupEndpoint
+from lookup.lookups import Lookups
+from lookup.nsqlookupd import NsqlookupdClient
+from lookup.routing import Routing
+
+
+class LookupService:
+    """Answers nsqlookupd's HTTP API for the clusters of several rooms.
+
+    Raises
+    ------
+    ConfigurationError
+        There is no configuration of rooms, or it cannot be used.
+    """
+
+    def __init__(self, context: Context, _: Offers) -> None:
+        path = context.settings.lookup_config
+        if path is None:
+            raise ConfigurationError(
+                sentence("the lookup proxy needs to know the rooms"),
+                hint=sentence("write their clusters to a file, and name it in BUS_LOOKUP_CONFIG; see docs/lookup.md"),
+            )
+        self._client = NsqlookupdClient(context.owner)
+        self._routing = Routing(path, self._client, context.clock, context.noise)
+        self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
+        app = LookupApp(context.owner, VERSION, self._routing, self._lookups)
+        self.offers = Offers(
+            routes={"": app},
+            endpoint=LookupEndpoint(self._lookups),
+            conditions={"lookup": self._clusters_trouble, "lookup configuration": lambda: self._routing.trouble},
+            meters=(self._measure,),
+        )
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Answer until ``stopping``."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                working = [group.create_task(self._routing.run()), group.create_task(self._lookups.run())]
+                ready.set()
+                await stopping.wait()
+                for task in working:
+                    task.cancel()
+        finally:
+            await self._client.close()
+
+    def _clusters_trouble(self) -> Said:
+        return joined(
+            sentence("cluster {name}: {trouble}", name=name, trouble=cluster.trouble)
+            for name, cluster in self._routing.clusters.items()
+            if cluster.trouble
+        )
+
+    def _measure(self) -> Callable[[], None]:
+        states = {name: cluster.is_up for name, cluster in self._routing.clusters.items()}
+
+        def fill() -> None:
+            metrics.LOOKUP_CLUSTER_UP.clear()
+            for name, is_up in states.items():
+                metrics.LOOKUP_CLUSTER_UP.labels(name).set(is_up)
+
+        return fill
+
+
+ROLE = LookupService
