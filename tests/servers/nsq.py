@@ -20,9 +20,9 @@ from tests.servers.cache import cache_dir, install_once, run
 from tests.servers.running import LocalServer
 
 VERSION = "1.3.0"
-FOLDER = f"nsq-{VERSION}"
+FOLDER = f"nsq-{VERSION}-clients"
 IMAGE = f"nsqio/nsq:v{VERSION}"
-PROGRAMS = ("nsqd", "nsqlookupd", "nsqadmin", "nsq_to_http")
+PROGRAMS = ("nsqd", "nsqlookupd", "nsqadmin", "nsq_to_http", "nsq_tail", "to_nsq")
 HOST = "127.0.0.1"
 LARGEST_MESSAGE = 4 * 2**20
 # Below those that the system gives to clients, or one of these could take the port of a server that restarts.
