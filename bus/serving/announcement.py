@@ -24,6 +24,7 @@ def announcement(settings: Settings, roles: Sequence[str], url: str, context: Co
     lines = [f"Pier serves on {url}" if len(roles) > 1 else f"Pier's {roles[0]} serves on {url}"]
     lines += [f"  messages  {url}/v1/messages/DESTINATION"] if "receiver" in roles else []
     lines += [f"  pages     {url}/admin", f"  admin     {url}/api/v1"] if "admin" in roles else []
+    lines += [f"  lookups   {url}/lookup?topic=TOPIC"] if "lookup" in roles else []
     data = str(settings.data.absolute())
     lines.append(f"  data      {data}")
     if context.keyring.is_open:

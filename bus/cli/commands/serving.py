@@ -77,10 +77,11 @@ def run(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run one role: receiver, dispatcher, compensator, admin, sweeper.
+    """Run one role: receiver, dispatcher, compensator, admin, sweeper, lookup.
 
     All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
-    A receiver listens on 8700, an admin on 8701, the others on any free port, unless told otherwise.
+    A receiver listens on 8700, an admin on 8701, a lookup proxy on 4161, the others on any free port, unless told
+    otherwise.
     """
     return _serve([role], config, {"data": data, "host": host, "port": port, "processes": "1"}, as_json=as_json)
 
