@@ -25,6 +25,7 @@ from tests.servers import (
     rabbitmq,
     rabbitmq_cluster,
     toxiproxy,
+    youzan_oracle,
     zookeeper,
 )
 from tests.servers.cache import InstallFailed, cache_dir
@@ -52,6 +53,11 @@ KNOWN = {
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
     "rabbitmq_cluster": Known("three RabbitMQ nodes of one cluster", rabbitmq_cluster.find, rabbitmq_cluster.install),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
+    "youzan_oracle": Known(
+        f"a program with Youzan's own client of their NSQ {youzan_oracle.VERSION}",
+        youzan_oracle.find,
+        youzan_oracle.install,
+    ),
     "zookeeper": Known(f"ZooKeeper {zookeeper.VERSION}", zookeeper.find, zookeeper.install),
 }
 
