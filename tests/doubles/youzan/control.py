@@ -30,6 +30,7 @@ class Control:
             "/nsqd/restart": self._restart,
             "/lookupd": self._lookupd,
             "/forget": self._forget,
+            "/journal": self._journal,
             "/state": self._state,
         }
 
@@ -91,11 +92,14 @@ class Control:
         for server in (*self._cluster.nsqds.values(), *self._cluster.lookupds.values()):
             server.journal.clear()
 
+    async def _journal(self, order: dict[str, Any]) -> list[dict[str, Any]]:
+        if "nsqd" in order:
+            return self._cluster.nsqds[order["nsqd"]].journal
+        return self._cluster.lookupds[order["lookupd"]].journal
+
     async def _state(self, _: dict[str, Any]) -> dict[str, Any]:
-        nsqds, lookupds = self._cluster.nsqds.values(), self._cluster.lookupds.values()
         return {
-            "nsqds": {one.number: {"journal": one.journal, "counters": one.counters} for one in nsqds},
-            "lookupds": {one.number: {"journal": one.journal} for one in lookupds},
+            "counters": {one.number: one.counters for one in self._cluster.nsqds.values()},
             "partitions": [
                 {"topic": one.topic, "partition": one.number, "nsqds": one.nodes, "writable": one.writable}
                 | {"electing": one.electing, "lost": one.lost, "messages": len(one.log.entries)}

@@ -149,17 +149,17 @@ class YouzanDouble:
 
     def asked(self, lookupd: int = 1, path: str | None = None) -> list[dict[str, Any]]:
         """Return what an nsqlookupd was asked, oldest first: method, path, query, accept."""
-        journal = self.state()["lookupds"][str(lookupd)]["journal"]
+        journal = self._order("/journal", lookupd=lookupd)
         return [one for one in journal if path in {None, one["path"]}]
 
     def commands(self, nsqd: int, *names: str) -> list[dict[str, Any]]:
         """Return the commands that an nsqd got, oldest first: connection, command, params, identify."""
-        journal = self.state()["nsqds"][str(nsqd)]["journal"]
+        journal = self._order("/journal", nsqd=nsqd)
         return [one for one in journal if not names or one["command"] in names]
 
     def counters(self, nsqd: int) -> dict[str, int]:
         """Return what an nsqd counted: commands, codes of errors, published, delivered, finished, requeued, ..."""
-        found: dict[str, int] = self.state()["nsqds"][str(nsqd)]["counters"]
+        found: dict[str, int] = self.state()["counters"][str(nsqd)]
         return found
 
     def forget(self) -> None:
@@ -167,7 +167,7 @@ class YouzanDouble:
         self._order("/forget")
 
     def state(self) -> dict[str, Any]:
-        """Return journals, counters and partitions."""
+        """Return the counters of all nsqds, and all partitions."""
         found: dict[str, Any] = self._order("/state")
         return found
 
