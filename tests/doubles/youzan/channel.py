@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,6 +60,7 @@ class Channel:
         self._waiting: list[int] = []
         self._deferred: list[tuple[float, int]] = []
         self._attempts: dict[int, int] = {}
+        self._held: Counter[Consumer] = Counter()
         self.seek(len(log.entries))
 
     @property
@@ -85,7 +87,7 @@ class Channel:
         """Go to a place of the log, and forget what is in flight."""
         self._next = self._confirmed = place
         self._done: set[int] = set()
-        for store in (self.in_flight, self._waiting, self._deferred, self._attempts):
+        for store in (self.in_flight, self._held, self._waiting, self._deferred, self._attempts):
             store.clear()
 
     def join(self, consumer: Consumer) -> None:
@@ -97,11 +99,12 @@ class Channel:
         if consumer in self.consumers:
             self.consumers.remove(consumer)
         for key in [key for key, flight in self.in_flight.items() if flight.consumer is consumer]:
-            heapq.heappush(self._waiting, self.in_flight.pop(key).place)
+            heapq.heappush(self._waiting, self._land(key).place)
+        self._held.pop(consumer, None)
 
     def held_by(self, consumer: Consumer) -> int:
         """Return how many messages a consumer holds."""
-        return sum(flight.consumer is consumer for flight in self.in_flight.values())
+        return self._held[consumer]
 
     def hand_out(self, now: float) -> None:
         """Send whatever may be sent, in turns."""
@@ -137,7 +140,7 @@ class Channel:
         """Take back what timed out and what was deferred long enough; tell whether there was any."""
         late = [key for key, flight in self.in_flight.items() if flight.deadline <= now]
         for key in late:
-            heapq.heappush(self._waiting, self.in_flight.pop(key).place)
+            heapq.heappush(self._waiting, self._land(key).place)
         self.timed_out += len(late)
         due = bool(self._deferred) and self._deferred[0][0] <= now
         while self._deferred and self._deferred[0][0] <= now:
@@ -156,6 +159,7 @@ class Channel:
         entry = self._log.entries[place]
         self._attempts[place] = min(self._attempts.get(place, 0) + 1, _MOST_ATTEMPTS)
         self.in_flight[entry.id] = Flight(place, consumer, now + consumer.msg_timeout)
+        self._held[consumer] += 1
         self.delivered += 1
         consumer.send(entry, self._attempts[place])
         return True
@@ -176,4 +180,9 @@ class Channel:
 
     def _landed(self, consumer: Consumer, message: int) -> Flight:
         self._flight(consumer, message)
-        return self.in_flight.pop(message)
+        return self._land(message)
+
+    def _land(self, message: int) -> Flight:
+        flight = self.in_flight.pop(message)
+        self._held[flight.consumer] -= 1
+        return flight
