@@ -248,7 +248,7 @@ def test_ready_is_how_many_may_be_in_flight(double: YouzanDouble, connect: Conne
     consumer.finish(first)
     assert consumer.message().body == b"2"
     assert consumer.ask(b"CLS") == Frame(RESPONSE, b"CLOSE_WAIT")
-    consumer.send(b"RDY 10")
+    consumer.send(b"RDY 99999")
     assert consumer.is_silent()
 
 

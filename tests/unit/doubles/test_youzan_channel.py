@@ -112,6 +112,10 @@ def test_an_ordered_channel_serves_one_message_to_the_first_consumer(log: Log, c
     assert (first.got, second.got) == ([(b"a", 1)], [])
     channel.requeue(first, first.ids[0], 5, 0)
     assert (len(channel.in_flight), channel.requeued) == (1, 0)
+    first.ready = 0
+    channel.expire(10)
+    channel.hand_out(10)
+    assert second.got == []
     channel.leave(first)
     channel.hand_out(0)
     assert second.got == [(b"a", 2)]
