@@ -123,34 +123,51 @@ class Cluster:
         self._send_away(partition)
 
     async def kill(self, node: int) -> None:
-        """Kill an nsqd; where another one has a copy that will lead after a while, and take no writes."""
+        """Kill an nsqd; where another one has a copy that will lead after a while.
+
+        Writes need more than half of the copies, so of two they need both.
+        """
         await self.nsqds[node].kill()
         await self._apis[node].stop()
         for partition in self.topics.partitions():
-            if partition.leader == node and any(self.alive(other) for other in partition.nodes):
-                partition.electing = True
-                self._soon(self._delays.election, partition, self._elect)
+            if node in partition.nodes:
+                self._react(partition)
 
     async def restart(self, node: int) -> None:
         """Start an nsqd that was killed; its partitions take writes again after a while."""
         await self._start(node)
         for partition in self.topics.partitions():
             if node in partition.nodes:
+                self._react(partition)
                 self._soon(self._delays.rejoin, partition, self._rejoin)
 
     async def _start(self, node: int) -> None:
         await self.nsqds[node].start()
         await self._apis[node].start()
 
+    def _copies(self, partition: Partition) -> list[int]:
+        return [node for node in partition.nodes if self.alive(node)]
+
+    def _quorum(self, partition: Partition) -> bool:
+        return len(self._copies(partition)) > partition.copies // 2
+
+    def _react(self, partition: Partition) -> None:
+        """See that somebody leads who is alive, and that no writes go to too few copies."""
+        if self._copies(partition) and not self.alive(partition.leader):
+            partition.electing = True
+            self._soon(self._delays.election, partition, self._elect)
+        elif self.alive(partition.leader):
+            partition.electing = False
+            partition.writable = partition.writable and self._quorum(partition)
+
     def _elect(self, partition: Partition) -> None:
-        alive = [node for node in partition.nodes if self.alive(node)]
+        alive = self._copies(partition)
         if alive and partition.electing:
             partition.move(alive[0])
-            partition.writable = len(alive) == len(partition.nodes)
+            partition.writable = self._quorum(partition)
 
     def _rejoin(self, partition: Partition) -> None:
-        if all(self.alive(node) for node in partition.nodes):
-            partition.electing = False
+        if self._quorum(partition) and not partition.electing:
             partition.writable = True
 
     def _soon(self, delay: float, partition: Partition, do: Any) -> None:

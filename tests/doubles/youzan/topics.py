@@ -38,6 +38,8 @@ class Partition:
     ----------
     nodes
         Numbers of the nsqds that have a copy, the leader first.
+    copies
+        How many it was to have.
     writable
         Whether the leader takes messages.
     electing
@@ -52,6 +54,7 @@ class Partition:
         self.topic = topic
         self.number = number
         self.nodes = list(nodes)
+        self.copies = len(nodes)
         self.writable = True
         self.electing = False
         self.lost: str | None = None

@@ -65,6 +65,30 @@ def test_a_partition_whose_leader_died_is_led_without_writes_until_that_one_is_b
         assert survivor.publish(PUB, b"two") == b"OK"
 
 
+def test_a_leader_whose_only_other_copy_died_takes_no_writes_until_that_one_is_back(
+    own: YouzanDouble, dial: Dial
+) -> None:
+    own.create_topic("orders", replicas=2)
+    own.create_channel("orders", "billing")
+    client = dial(own, 1)
+    own.kill_nsqd(2)
+    assert client.ask(PUB, b"lost") == Frame(ERROR, b"E_FAILED_ON_NOT_WRITABLE ")
+    assert (named(own, "r"), named(own, "w")) == (True, False)
+    own.restart_nsqd(2)
+    wait_until(lambda: named(own, "w"), within=5, what="writes return")
+    assert client.publish(PUB, b"one") == b"OK"
+
+
+def test_an_nsqd_leads_when_it_comes_back_alone(own: YouzanDouble, dial: Dial) -> None:
+    own.create_topic("orders", replicas=2)
+    own.kill_nsqd(2)
+    own.kill_nsqd(1)
+    own.restart_nsqd(2)
+    wait_until(lambda: own.leader("orders", 0) == 2, within=5, what="the other nsqd leads")
+    assert named(own, "r")
+    assert dial(own, 2).ask(PUB, b"lost") == Frame(ERROR, b"E_FAILED_ON_NOT_WRITABLE ")
+
+
 def test_an_nsqd_without_another_copy_comes_back_with_its_messages(own: YouzanDouble, dial: Dial) -> None:
     own.create_topic("orders")
     own.create_channel("orders", "billing")
