@@ -89,8 +89,10 @@ class Control:
             await (lookupd.server.start() if running else lookupd.server.stop())
 
     async def _forget(self, _: dict[str, Any]) -> None:
-        for server in (*self._cluster.nsqds.values(), *self._cluster.lookupds.values()):
-            server.journal.clear()
+        for nsqd in self._cluster.nsqds.values():
+            nsqd.journal.clear()
+        for lookupd in self._cluster.lookupds.values():
+            lookupd.journal.clear()
 
     async def _journal(self, order: dict[str, Any]) -> list[dict[str, Any]]:
         if "nsqd" in order:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -45,9 +45,11 @@ class Answer:
         return "\r\n".join([*head, "", ""]).encode() + self.body[: self.cut]
 
 
-def json_answer(value: object, status: int = 200, **headers: str) -> Answer:
+def json_answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
     """Return JSON."""
-    return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json; charset=utf-8", **headers})
+    return Answer(
+        status, json.dumps(value).encode(), {"Content-Type": "application/json; charset=utf-8", **(headers or {})}
+    )
 
 
 Handler = Callable[[Request], Awaitable[Answer]]

@@ -33,10 +33,10 @@ def version_1(endpoint: Endpoint) -> Callable[[Request], Answer]:
         try:
             found = endpoint(request)
         except Problem as problem:
-            return json_answer({"message": problem.text}, problem.status, **_MARK)
+            return json_answer({"message": problem.text}, problem.status, _MARK)
         if found is None or isinstance(found, str):
             return Answer(200, (found or "").encode(), _MARK)
-        return json_answer(found, **_MARK)
+        return json_answer(found, headers=_MARK)
 
     return answer
 

@@ -81,7 +81,7 @@ class YouzanDouble:
             subscribed to).
         """
         names = {"ordered": "orderedmulti", "extended": "extend", "registered_channels": "disable_channel_auto_create"}
-        query = {names[flag]: "true" for flag, given in flags.items() if given}
+        query: dict[str, Any] = {names[flag]: "true" for flag, given in flags.items() if given}
         self.ask_lookupd("POST", "/topic/create", topic=topic, partition_num=partitions, replicator=replicas, **query)
 
     def create_channel(self, topic: str, channel: str) -> None:
@@ -95,14 +95,15 @@ class YouzanDouble:
         """Raise the number of partitions; the new ones have no channels."""
         self.ask_lookupd("POST", "/topic/partition/expand", topic=topic, partition_num=partitions)
 
-    def ask_lookupd(self, method: str, path: str, *, lookupd: int = 1, **query: object) -> httpx.Response:
+    def ask_lookupd(self, method: str, path: str, *, lookupd: int = 1, **query: Any) -> httpx.Response:
         """Send a request to an nsqlookupd; raises when it refuses."""
         url = f"http://{HOST}:{self.lookupds[lookupd]}{path}"
-        return httpx.request(method, url, params={**query}, **PLAIN).raise_for_status()
+        return httpx.request(method, url, params=query, **PLAIN).raise_for_status()
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the number of the nsqd that leads a partition."""
-        return next(one["nsqds"][0] for one in self.partitions(topic) if one["partition"] == partition)
+        nsqds: list[int] = next(one["nsqds"] for one in self.partitions(topic) if one["partition"] == partition)
+        return nsqds[0]
 
     def move_leader(self, topic: str, partition: int, nsqd: int) -> None:
         """Let another nsqd lead: it serves the log, consumers are cut, who publishes to the old one is refused."""
