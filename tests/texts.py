@@ -15,7 +15,7 @@ from babel.messages.pofile import read_po, write_po
 import admin.pages
 
 ROOT: Final = Path(__file__).parent.parent
-PACKAGES: Final = ("bus", "receiver", "dispatcher", "compensator", "admin")
+PACKAGES: Final = ("bus", "receiver", "dispatcher", "compensator", "admin", "lookup")
 KEYWORDS: Final = {"t": None, "sentence": None, "N_": None}
 CATALOGUES: Final = Path(admin.pages.__file__).parent / "locale"
 # What differs between two runs (dates, names, places in files) is left out, so that a diff shows texts alone.
