@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import quote
 
 from bus.domain.routing.answers import Answer, Unreadable, opened, read_answer, union
 from bus.domain.routing.rooms import Access
@@ -121,7 +122,7 @@ class Cluster:
             None of its nsqlookupds gives an answer that can be read.
         """
         meta = "&metainfo=true" if with_meta else ""
-        target = f"/lookup?topic={topic}&access={access}{meta}"
+        target = f"/lookup?topic={quote(topic, safe='')}&access={access}{meta}"
         if self.is_fork:
             return await self._one(target, via)
         return union(await self._all(target, via))

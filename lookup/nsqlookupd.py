@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 
 import httpx
 
+from bus.errors import EgressDenied
 from bus.sentences import Said, sentence
+from lookup.exchanges import Exchanges, Failed
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
 VIA: Final = "bus-lookup-via"
@@ -17,7 +19,6 @@ VIA: Final = "bus-lookup-via"
 _MOST_BYTES: Final = 16 * 2**20
 _FAILURE: Final = 500
 _MOST_SHOWN: Final = 200
-_CONNECTIONS: Final = 64
 _HOP_BY_HOP: Final = frozenset(
     {"connection", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
@@ -57,12 +58,13 @@ class NsqlookupdClient:
 
     def __init__(self, me: str) -> None:
         self._me = me
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=_CONNECTIONS)
-        self._client = httpx.AsyncClient(trust_env=False, limits=limits, headers={"accept-encoding": "identity"})
+        self._exchanges = Exchanges(_MOST_BYTES)
+        self._passing = httpx.AsyncClient(trust_env=False)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._exchanges.close()
+        await self._passing.aclose()
 
     async def ask(self, address: str, target: str, *, within: float, method: str = "GET", via: str = "") -> Answered:
         """Return a whole answer.
@@ -72,27 +74,29 @@ class NsqlookupdClient:
         Away
             There is none within so many seconds, it is larger than any nsqlookupd's, or it is a failure (5xx).
         """
-        headers = {"accept": ACCEPT, VIA: self._passed(via)}
+        length = "" if method == "GET" else "content-length: 0\r\n"
+        head = (
+            f"{method} {target} HTTP/1.1\r\nhost: {address}\r\naccept: {ACCEPT}\r\n"
+            f"{VIA}: {self._passed(via)}\r\n{length}\r\n"
+        )
         try:
-            async with (
-                asyncio.timeout(within),
-                self._client.stream(method, f"http://{address}{target}", headers=headers, timeout=None) as response,
-            ):
-                content = await _whole(response, address)
+            status, content = await self._exchanges.ask(
+                address, head.encode("latin-1"), within, repeatable=method == "GET"
+            )
         except TimeoutError:
             raise Away(_silent(address, within)) from None
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        except (Failed, EgressDenied, UnicodeError) as error:
             raise Away(_unreached(address, error)) from error
-        if response.status_code >= _FAILURE:
+        if status >= _FAILURE:
             raise Away(
                 sentence(
                     "http://{address} fails: HTTP {status} {text}",
                     address=address,
-                    status=response.status_code,
+                    status=status,
                     text=content[:_MOST_SHOWN].decode("utf-8", "replace"),
                 )
             )
-        return Answered(response.status_code, content)
+        return Answered(status, content)
 
     @asynccontextmanager
     async def passing(
@@ -114,7 +118,7 @@ class NsqlookupdClient:
         kept = [(name, value) for name, value in headers.items() if name.decode("latin-1") not in _HOP_BY_HOP]
         via = headers.get(VIA.encode(), b"").decode("latin-1")
         kept = [(name, value) for name, value in kept if name != VIA.encode()]
-        request = self._client.build_request(
+        request = self._passing.build_request(
             method,
             f"http://{address}{target}",
             headers=[*kept, (VIA.encode(), self._passed(via).encode())],
@@ -123,7 +127,7 @@ class NsqlookupdClient:
         )
         try:
             async with asyncio.timeout(within):
-                response = await self._client.send(request, stream=True)
+                response = await self._passing.send(request, stream=True)
         except TimeoutError:
             raise Away(_silent(address, within)) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -145,15 +149,6 @@ class NsqlookupdClient:
 def passed_by(via: bytes, me: str) -> bool:
     """Whether a request with this header has passed a proxy before."""
     return me in via.decode("latin-1").split(",")
-
-
-async def _whole(response: httpx.Response, address: str) -> bytes:
-    gathered = bytearray()
-    async for piece in response.aiter_raw():
-        gathered += piece
-        if len(gathered) > _MOST_BYTES:
-            raise Away(sentence("http://{address} answers with over {limit} bytes", address=address, limit=_MOST_BYTES))
-    return bytes(gathered)
 
 
 def _silent(address: str, within: float) -> Said:

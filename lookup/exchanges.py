@@ -1,0 +1,122 @@
+"""Short questions over kept connections: the poster's own, since a general client costs a lookup ten times its work."""
+
+from __future__ import annotations
+
+import functools
+import ssl
+import time
+from typing import Final, NoReturn
+
+from bus.ports.poster import PostFailure
+from bus.posters.answer import AnswerLimits
+from bus.posters.connection import Connection, Failure, Limits
+from bus.posters.dial import Dial, Dialer, DialFailed
+from bus.posters.pool import Key, Pool, PoolLimits
+from bus.posters.resolver import Resolver, system_lookup
+from bus.security.urls import Endpoint, parse_url
+
+_DNS_TTL: Final = 10.0
+_MOST_ENDPOINTS: Final = 1024
+_NO_LIMITS: Final = Limits()
+
+
+class Failed(Exception):
+    """No whole answer came."""
+
+
+class Exchanges:
+    """Asks over connections that are kept, one question at a time on each.
+
+    Parameters
+    ----------
+    most
+        Bytes of the largest body that is read.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._limits = AnswerLimits(body=most, kept=most)
+        self._clock = time.perf_counter
+        names = Resolver(system_lookup, ttl=_DNS_TTL, clock=self._clock)
+        self._dialer = Dialer(_Anybody(), names, _no_tls, _NO_LIMITS, self._clock)
+        self._pool = Pool(PoolLimits())
+        self._open: set[Connection] = set()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._dialer.resolver.close()
+        for connection in list(self._open):
+            connection.abort()
+
+    async def ask(self, address: str, request: bytes, within: float, *, repeatable: bool) -> tuple[int, bytes]:
+        """Return status and body of the answer to a whole request.
+
+        A kept connection that turns out to be closed is replaced by a new one when the request is ``repeatable``;
+        others go over a new one from the start.
+
+        Raises
+        ------
+        TimeoutError
+            Not within so many seconds.
+        Failed
+            Nobody is there, it is no HTTP, or it is cut off or too large.
+        """
+        endpoint = _endpoint(address)
+        key: Key = (endpoint.scheme, endpoint.host, endpoint.port)
+        deadline = self._clock() + within
+        kept = self._pool.take(key) if repeatable else None
+        if kept is not None:
+            failure = await self._exchange(kept, request, deadline)
+            if failure is None or failure.kind is PostFailure.TIMEOUT:
+                return self._end(key, kept, failure)
+        dial = Dial(self._dialer, endpoint, functools.partial(self._connection, key))
+        try:
+            connection = await dial.run(deadline)
+        except DialFailed as error:
+            _fail(error.failure)
+        return self._end(key, connection, await self._exchange(connection, request, deadline))
+
+    async def _exchange(self, connection: Connection, request: bytes, deadline: float) -> Failure | None:
+        try:
+            return await connection.exchange(request, b"", self._clock(), deadline)
+        except BaseException:
+            connection.abort()
+            raise
+
+    def _end(self, key: Key, connection: Connection, failure: Failure | None) -> tuple[int, bytes]:
+        if failure is not None:
+            _fail(failure)
+        answer = connection.answer
+        if connection.reusable and not connection.closed:
+            self._pool.give(key, connection)
+        if not answer.complete or answer.stored > len(answer.body):
+            raise Failed("the answer was cut off, or is larger than any nsqlookupd's")
+        return answer.status, answer.body
+
+    def _connection(self, key: Key) -> Connection:
+        return Connection(self._clock, _NO_LIMITS, self._limits, self._open, functools.partial(self._pool.drop, key))
+
+
+class _Anybody:
+    """The egress policy of addresses that an operator wrote: all of them."""
+
+    def check_url(self, url: str) -> Endpoint:
+        """Take a URL apart."""
+        return parse_url(url)
+
+    def check_address(self, address: str, host: str = "") -> None:
+        """Allow it."""
+
+
+@functools.lru_cache(maxsize=_MOST_ENDPOINTS)
+def _endpoint(address: str) -> Endpoint:
+    return parse_url(f"http://{address}/")
+
+
+def _no_tls() -> ssl.SSLContext:
+    raise NotImplementedError("nsqlookupds are asked over http")
+
+
+def _fail(failure: Failure) -> NoReturn:
+    if failure.kind is PostFailure.TIMEOUT:
+        raise TimeoutError(failure.error)
+    raise Failed(failure.error)
