@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
@@ -66,7 +65,6 @@ class LookupApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        begun = time.perf_counter()
         path: str = scope["path"]
         own = self._own.get(path) if scope["method"] in _READING else None
         via = dict(scope["headers"]).get(VIA.encode(), b"")
@@ -80,7 +78,6 @@ class LookupApp:
             await self._pass(scope, receive, send)
         else:
             await self._change(scope, send, via.decode("latin-1"))
-        metrics.LOOKUP_SECONDS.observe(time.perf_counter() - begun)
 
     async def _lookup(self, scope: Scope, via: str) -> Replies:
         try:
@@ -88,7 +85,9 @@ class LookupApp:
         except Malformed as error:
             return refused(_BAD_REQUEST, str(error), has_envelope=self._has_fork)
         metrics.LOOKUPS.labels("asked").inc()
-        return await self._lookups.answer(query, via)
+        told: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
+        self._lookups.begin(query, lambda replies: None if told.done() else told.set_result(replies), via)
+        return await told
 
     async def _list(self, scope: Scope, via: str) -> Replies:
         """Return what all clusters know together; where they tell more of it, that as well."""

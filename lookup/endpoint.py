@@ -1,9 +1,10 @@
-"""Lookups that were answered a moment ago, without an application: most of them are."""
+"""Lookups of clients, without an application for each."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from bus.http.asgi import Field
@@ -11,37 +12,48 @@ from bus.http.endpoint import Answering, Taker
 from bus.telemetry import metrics
 from lookup.lookups import Lookups
 from lookup.nsqlookupd import ACCEPT, VIA
-from lookup.query import LOOKUP, Malformed, read_query
-from lookup.replies import Reply
+from lookup.query import LOOKUP, Malformed, Query, read_query
+from lookup.replies import Replies
 
 _PREFIX: Final = LOOKUP + b"?"
 _VIA: Final = VIA.encode()
 _ACCEPT: Final = ACCEPT.encode()
 
 
-class _Known:
-    """A request whose answer is known."""
+class _Lookup:
+    """A lookup, with the answer when it is known already."""
 
-    __slots__ = ("_reply",)
+    __slots__ = ("_is_plain", "_known", "_lookups", "_query")
 
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
+    def __init__(self, lookups: Lookups, query: Query, known: Replies | None, *, is_plain: bool) -> None:
+        self._lookups = lookups
+        self._query = query
+        self._known = known
+        self._is_plain = is_plain
 
     def take(self, body: bytes, request: Answering) -> None:  # noqa: ARG002 - a lookup has none
-        """Answer in the next turn."""
-        status, content, fields = self._reply
-        asyncio.get_running_loop().call_soon(lambda: request.answer(status, content, *fields))
+        """Answer in a later turn."""
+        answer = partial(_answer, request, self._is_plain)
+        if self._known is not None:
+            asyncio.get_running_loop().call_soon(answer, self._known)
+        else:
+            self._lookups.begin(self._query, answer)
+
+
+def _answer(request: Answering, is_plain: bool, replies: Replies) -> None:
+    status, content, fields = replies.form(is_plain=is_plain)
+    request.answer(status, content, *fields)
 
 
 class LookupEndpoint:
-    """Takes lookups that need nobody to be asked; the application has all others."""
+    """Takes lookups of clients; the application has those of proxies, and whatever else there is."""
 
     def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
-        self._answered = metrics.LOOKUPS.labels("cached")
+        self._cached, self._asked = metrics.LOOKUPS.labels("cached"), metrics.LOOKUPS.labels("asked")
 
     def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> Taker | None:
-        """Return who takes a lookup whose answer is known."""
+        """Return who takes a lookup that can be read."""
         if method != b"GET" or not target.startswith(_PREFIX):
             return None
         is_plain = False
@@ -51,10 +63,9 @@ class LookupEndpoint:
             elif name == _VIA:
                 return None
         try:
-            replies = self._lookups.fresh(read_query(target[len(_PREFIX) :]))
+            query = read_query(target[len(_PREFIX) :])
         except Malformed:
             return None
-        if replies is None:
-            return None
-        self._answered.inc()
-        return _Known(replies.form(is_plain=is_plain))
+        known = self._lookups.fresh(query)
+        (self._asked if known is None else self._cached).inc()
+        return _Lookup(self._lookups, query, known, is_plain=is_plain)

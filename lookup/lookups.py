@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ from lookup.query import Query
 from lookup.recent import Recent
 from lookup.replies import STALE, Replies, answered, missing, refused
 
+_log = logging.getLogger(__name__)
 FRESH: Final = 1.0
 """Seconds for which an answer is given again without asking; half a client's patience would be far too long."""
 _FRESH_REFUSAL: Final = 0.2
@@ -25,6 +27,8 @@ KEPT: Final = 600.0
 _MOST: Final = 10_000
 _NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
+_STOPPING: Final = refused(_UNAVAILABLE, "this lookup proxy stops", has_envelope=False)
+_FAILED: Final = refused(500, "this lookup proxy failed at a lookup; its log has the traceback", has_envelope=False)
 
 
 class _Given(NamedTuple):
@@ -59,7 +63,7 @@ class Lookups:
         self._given: Recent[Query, _Given] = Recent(_MOST)
         self._good: Recent[Query, _Given] = Recent(_MOST)
         self._kept: Recent[tuple[str, Query], _Kept] = Recent(_MOST)
-        self._asking: dict[tuple[Query, Route, str], asyncio.Task[Replies]] = {}
+        self._waiting: dict[tuple[Query, Route | None, str], list[Callable[[Replies], None]]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -78,23 +82,36 @@ class Lookups:
             return None
         return given.replies
 
-    async def answer(self, query: Query, via: str = "") -> Replies:
-        """Return the answer to a question; who asks the same meanwhile gets the same."""
+    def begin(self, query: Query, tell: Callable[[Replies], None], via: str = "") -> None:
+        """Have a question answered in a later turn; who asks the same meanwhile is told the same."""
         route = self._route(query.topic)
+        waiting = self._waiting.get((query, route, via))
+        if waiting is not None:
+            waiting.append(tell)
+        elif self._group is None:
+            asyncio.get_running_loop().call_soon(tell, _STOPPING)
+        else:
+            self._waiting[query, route, via] = [tell]
+            self._group.create_task(self._tell(query, route, via))
+
+    async def _tell(self, query: Query, route: Route | None, via: str) -> None:
+        """Tell all who wait; a defect costs them their answer, and nobody else theirs."""
+        replies = _FAILED
+        try:
+            with metrics.LOOKUP_SECONDS.time():
+                replies = await self._answer(query, route, via)
+        except Exception:  # noqa: BLE001 - the proxy lives
+            _log.exception("a lookup of %s failed", query.topic[:64])
+        finally:
+            for tell in self._waiting.pop((query, route, via)):
+                tell(replies)
+
+    async def _answer(self, query: Query, route: Route | None, via: str) -> Replies:
         if route is None:
             return refused(_NOT_FOUND, "TOPIC_NOT_FOUND", has_envelope=False)
         if not route.clusters(query.access):
             return self._nobody(query, route)
-        if (known := self.fresh(query)) is not None:
-            return known
-        key = (query, route, via)
-        task = self._asking.get(key)
-        if task is None:
-            if self._group is None:
-                return refused(_UNAVAILABLE, "STOPPING", has_envelope=False)
-            task = self._asking[key] = self._group.create_task(self._ask(query, route, via))
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
-        return await asyncio.shield(task)
+        return self.fresh(query) or await self._ask(query, route, via)
 
     def _nobody(self, query: Query, route: Route) -> Replies:
         """Return the answer that has a client close its connections and open none, with the partitions it had."""

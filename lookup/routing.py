@@ -12,6 +12,7 @@ from bus.domain.routing.rooms import LARGEST, Route, read_rooms
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.sentences import Said, said_by, sentence
+from bus.waits import lasting
 from lookup.cluster import Cluster
 from lookup.nsqlookupd import NsqlookupdClient
 
@@ -105,7 +106,10 @@ class Routing:
     def _watch_clusters(self, group: asyncio.TaskGroup) -> None:
         for task in self._tasks.values():
             task.cancel()
-        self._tasks = {name: group.create_task(cluster.run()) for name, cluster in self._clusters.items()}
+        self._tasks = {
+            name: group.create_task(lasting(f"watching cluster {name}", cluster.run, self._clock.sleep))
+            for name, cluster in self._clusters.items()
+        }
 
 
 def _read(path: Path) -> bytes:

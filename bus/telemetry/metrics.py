@@ -160,7 +160,7 @@ LOOKUPS: Final = Counter(
 )
 LOOKUP_SECONDS: Final = Histogram(
     "bus_lookup_seconds",
-    "Time of one request to a lookup proxy that was not answered from memory.",
+    "Time in which clusters were asked for one lookup.",
     buckets=_BUCKETS,
     registry=REGISTRY,
 )

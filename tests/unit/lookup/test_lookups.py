@@ -16,6 +16,7 @@ from bus.testing.clock import ManualClock
 from lookup.lookups import FRESH, KEPT, Lookups
 from lookup.nsqlookupd import Away
 from lookup.query import Malformed, Query, read_query
+from lookup.replies import Replies
 from tests.harness.waiting import until
 
 QUERY = Query("orders")
@@ -65,8 +66,13 @@ class World:
         self.lookups = Lookups(self.routes.get, lambda: self.clusters, self.clock)  # type: ignore[arg-type]
 
     async def get(self, query: Query = QUERY) -> tuple[int, Any, dict[bytes, bytes]]:
-        reply = (await self.lookups.answer(query)).plain
+        reply = (await self.answer(query)).plain
         return reply.status, json.loads(reply.body), dict(reply.fields)
+
+    async def answer(self, query: Query = QUERY) -> Replies:
+        told: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
+        self.lookups.begin(query, lambda replies: None if told.done() else told.set_result(replies))
+        return await told
 
     async def hosts(self, query: Query = QUERY) -> list[str]:
         _, content, _ = await self.get(query)
@@ -200,16 +206,16 @@ async def test_nobody_may_produce_while_a_topic_moves() -> None:
 
 async def test_who_does_not_accept_version_1_gets_the_forks_envelope() -> None:
     async with world(a=FakeCluster(fork("a"), is_fork=True)) as w:
-        enveloped = (await w.lookups.answer(QUERY)).enveloped
+        enveloped = (await w.answer()).enveloped
         assert json.loads(enveloped.body)["data"]["partitions"] == {"0": peer("a")}
         assert json.loads(enveloped.body)["status_code"] == 200
         w.clusters["a"].answer = NONE
         await w.clock.advance(FRESH)
-        enveloped = (await w.lookups.answer(QUERY)).enveloped
+        enveloped = (await w.answer()).enveloped
         assert enveloped.status == 500
         assert json.loads(enveloped.body) == {"status_code": 500, "status_txt": "TOPIC_NOT_FOUND", "data": None}
     async with world(a=FakeCluster(stock("a"))) as w:
-        replies = await w.lookups.answer(QUERY)
+        replies = await w.answer()
         assert replies.enveloped == replies.plain
 
 
@@ -224,6 +230,18 @@ async def test_nsqlookupds_that_came_back_may_know_less_than_they_did() -> None:
         a.answer, a.is_settling = stock("a2"), False
         await w.clock.advance(FRESH)
         assert await w.hosts() == ["a2"]
+
+
+async def test_a_defect_costs_one_answer(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(FakeCluster):
+        async def lookup(self, *_: object, **__: object) -> Answer:
+            raise ZeroDivisionError
+
+    async with world(a=Broken(None)) as w:
+        assert (await w.get())[0] == 500
+        assert "ZeroDivisionError" in caplog.text
+        w.clusters["a"] = FakeCluster(stock("a"))
+        assert await w.hosts() == ["a"]
 
 
 async def test_a_topic_without_a_route_is_not_found() -> None:
