@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from bus.domain.routing.answers import Answer, Unreadable, opened, read_answer, union
@@ -16,6 +16,8 @@ from bus.sentences import Said, joined, sentence
 from bus.transports.backoff import Backoff
 from lookup.listlookup import PATH, Listed, read_listed
 from lookup.nsqlookupd import Answered, Away, NsqlookupdClient, Passed
+
+Found = TypeVar("Found")
 
 _log = logging.getLogger(__name__)
 ANSWER_WITHIN: Final = 0.75
@@ -187,10 +189,7 @@ class Cluster:
 
     async def _all(self, target: str, via: str) -> list[Answer]:
         """Return the answers that can be read."""
-        found = await asyncio.gather(
-            *(self._read(server, target, via) for server in self._up()), return_exceptions=True
-        )
-        return _good(found)
+        return _good(await all_of([_attempted(self._read(server, target, via)) for server in self._up()]))
 
     async def _read(self, server: _Server, target: str, via: str) -> Answer:
         answered = await self._ask(server, target, via)
@@ -213,8 +212,7 @@ class Cluster:
         raise Away(why)
 
     async def _everybody(self, target: str, via: str) -> list[Answered]:
-        found = await asyncio.gather(*(self._ask(server, target, via) for server in self._up()), return_exceptions=True)
-        return _good(found)
+        return _good(await all_of([_attempted(self._ask(server, target, via)) for server in self._up()]))
 
     async def _ask(self, server: _Server, target: str, via: str) -> Answered:
         try:
@@ -281,11 +279,23 @@ class Cluster:
             del self._servers[address]
 
 
-def _good(found: Sequence[Answer | Answered | BaseException]) -> list[Any]:
-    good = [answer for answer in found if not isinstance(answer, BaseException)]
-    for error in found:
-        if isinstance(error, BaseException) and (not good or not isinstance(error, Away)):
-            raise error
+async def all_of(asking: Sequence[Coroutine[Any, Any, Found]]) -> list[Found]:
+    """Return what several give at once; one alone costs no task."""
+    return [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
+
+
+async def _attempted(asking: Coroutine[Any, Any, Found]) -> Found | Away:
+    try:
+        return await asking
+    except Away as away:
+        return away
+
+
+def _good(found: Sequence[Found | Away]) -> list[Found]:
+    """Return the answers among them; raises ``Away`` when there is none."""
+    good = [answer for answer in found if not isinstance(answer, Away)]
+    if not good:
+        raise next(away for away in found if isinstance(away, Away))
     return good
 
 

@@ -12,7 +12,7 @@ from bus.domain.routing.rooms import Route
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
 from bus.telemetry import metrics
-from lookup.cluster import Cluster
+from lookup.cluster import Cluster, all_of
 from lookup.nsqlookupd import Away
 from lookup.query import Query
 from lookup.recent import Recent
@@ -122,7 +122,7 @@ class Lookups:
 
     async def _ask(self, query: Query, route: Route, via: str) -> Replies:
         names = route.clusters(query.access)
-        found = await asyncio.gather(*(self._look_up(name, query, via) for name in names))
+        found = await all_of([self._look_up(name, query, via) for name in names])
         absent = [name for name, answer in zip(names, found, strict=True) if answer is None]
         if len(absent) == len(names):
             return self._without(query, route, None, absent)
