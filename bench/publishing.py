@@ -24,7 +24,7 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Outgoing
+from bus.ports.transport import Outgoing, Transport
 from bus.settings import Settings
 from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import message
@@ -37,7 +37,7 @@ TURN_WITHIN = 30.0
 
 
 @asynccontextmanager
-async def opened(name: str, settings: Settings) -> AsyncIterator[Publish]:
+async def opened(name: str, settings: Settings) -> AsyncIterator[tuple[Publish, Transport]]:
     """Open a transport as ``bus up`` does, with one subscription whose messages stay where they are."""
     (transport,) = [
         transport
@@ -55,7 +55,7 @@ async def opened(name: str, settings: Settings) -> AsyncIterator[Publish]:
             running = group.create_task(transport.run())
             subscription = Subscription(destination=CODE, name="one", url="http://127.0.0.1:9/")
             await transport.ensure(Destination(code=CODE), [subscription])
-            yield publish
+            yield publish, transport
             running.cancel()
     finally:
         await transport.close()
@@ -95,7 +95,7 @@ async def measure(name: str, settings: Settings, count: int, windows: int) -> di
     messages = [message(n, destination=CODE, body=body_of(FIRST_SEQ + n, BODY_BYTES)) for n in numbers]
     outgoing = [Outgoing(one, encode_message(one)) for one in messages]
     found = {}
-    async with opened(name, settings) as ours, BARE_CLIENTS[name].open(settings, CODE) as theirs:
+    async with opened(name, settings) as (ours, _), BARE_CLIENTS[name].open(settings, CODE) as theirs:
         for batch in BATCHES:
             found[batch] = await rates({"transport": ours, "bare": theirs}, outgoing, batch, windows)
     return found
