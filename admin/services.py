@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from admin.access.audit_log import AuditLog
 from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
 from admin.repair.choosing import Chooser
@@ -20,6 +19,7 @@ from admin.showing.observatory import Observatory
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.domain.ordering.reordering import check_reorder
+from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.login import Login
 from bus.security.sessions import Limits, Sessions

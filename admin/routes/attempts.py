@@ -8,7 +8,6 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path
 
-from admin.access.audit_log import Wanted
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.responses.messages import HeaderView, RequestView, SentAttemptView
 from admin.requests.audited import AuditedRoute
@@ -24,6 +23,7 @@ from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
+from bus.security.audit_log import Wanted
 from bus.sentences import sentence
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from admin.access.audit_log import Wanted
 from admin.deps import Configurer, ServicesDep
 from admin.models.base import Time
 from admin.models.responses.audit import AuditView, WhoFromView
@@ -15,6 +14,7 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
+from bus.security.audit_log import Wanted
 from bus.sentences import sentence
 
 router = APIRouter(prefix="/audit", tags=["audit"])

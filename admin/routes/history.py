@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 
-from admin.access.audit_log import Wanted
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.responses.audit import HistoryView, WhoView
 from admin.models.responses.base import Listing
@@ -15,6 +14,7 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
+from bus.security.audit_log import Wanted
 from bus.sentences import sentence
 
 router = APIRouter(tags=["audit"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from admin.access.audit_log import AuditLog, Wanted
 from bus.clock import SystemClock
 from bus.domain.times import DAY
+from bus.security.audit_log import AuditLog, Wanted
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.sessions import SESSIONS, Limits, Sessions

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from admin.access.audit_log import AUDIT, AuditLog, Wanted
 from admin.housekeeping import keep_house
 from bus.domain.delivery.delivery import Status
 from bus.domain.times import DAY
+from bus.security.audit_log import AUDIT, AuditLog, Wanted
 from bus.security.principals import ANYONE
 from bus.stores.sqlite import SqliteStore
 from bus.testing.clock import ManualClock

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from admin.access.audit_log import Wanted
 from admin.requests.masking import MasksDep
 from admin.showing.masks import Masks
 from bus.domain.delivery.delivery import Attempt, Status
 from bus.domain.message import Message
 from bus.domain.searching.masking import LARGEST
 from bus.errors import AccessDenied
+from bus.security.audit_log import Wanted
 from bus.security.principals import ANYONE, Principal
 from bus.testing.writes import attempt, message, outcome
 from tests.unit.admin.admin_world import World, problem

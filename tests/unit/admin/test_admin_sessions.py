@@ -11,9 +11,9 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from admin.access.audit_log import Wanted
 from bus.domain.delivery.delivery import Status
 from bus.security import passwords
+from bus.security.audit_log import Wanted
 from bus.security.keys import Action
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import BILLING, URL, World, problem
