@@ -1,0 +1,146 @@
+"""Whether what a step waits for is seen, and if not, what is missing, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from bus.domain.routing.evidence import Sight, Timed
+from bus.domain.routing.migration import Migration
+from bus.domain.routing.steps import Need, Side
+from bus.sentences import Said, joined, listed, sentence
+
+MARGIN: Final = 3.0
+"""Seconds beyond the lookup interval: answers that were on their way, and a proxy that has just begun."""
+CALM: Final = 1.5
+"""Seconds for which nothing waits, since a message may be on its way between two counters."""
+_MOST_NAMED: Final = 10
+
+
+class Seen(NamedTuple):
+    """What is known when a step is to be taken.
+
+    Attributes
+    ----------
+    unconfirmed
+        Why it is not sure that every proxy has the step in force; empty when all said so.
+    in_force_for
+        For how many seconds they have all had it.
+    """
+
+    source: Timed
+    target: Timed
+    unconfirmed: tuple[Said, ...] = ()
+    in_force_for: float = 0.0
+
+    def of(self, side: Side) -> Timed:
+        """Return what is known of a cluster."""
+        return self.source if side is Side.SOURCE else self.target
+
+
+def waits_for(migration: Migration, seen: Seen) -> list[Said]:
+    """Return what is missing for the next step; nothing when it may be taken, or when there is none."""
+    rule = migration.rule
+    if rule.then is None:
+        return []
+    missing = [*seen.unconfirmed]
+    if rule.waits_interval and not seen.unconfirmed:
+        left = migration.interval + MARGIN - seen.in_force_for
+        if left > 0:
+            missing.append(sentence("clients look up again within {seconds} s", seconds=f"{left:.0f}"))
+    found = [_NEEDS[need](migration, seen, side) for need, side in rule.needs]
+    return [*missing, *{str(said): said for said in found if said}.values()]
+
+
+def lacks(migration: Migration, seen: Seen, side: Side) -> Said:
+    """Return what a cluster lacks of the other one's topic; empty when it is prepared."""
+    own, other = seen.of(side).sight, seen.of(side.other).sight
+    if not own.is_whole or not other.is_whole:
+        return joined((*own.unknown, *other.unknown))
+    if not own.exists:
+        return sentence("{cluster} has no topic {topic}", cluster=own.cluster, topic=migration.topic)
+    return _differs(migration, own, other) or _lacks_channels(migration, own, other)
+
+
+def _differs(migration: Migration, own: Sight, other: Sight) -> Said:
+    if own.partitions != migration.partitions:
+        return sentence(
+            "{topic} has {count} partitions on {cluster}, not {wanted}",
+            topic=migration.topic,
+            count=own.partitions,
+            cluster=own.cluster,
+            wanted=migration.partitions,
+        )
+    if own.meta is not None and other.meta is not None and own.is_ordered != other.is_ordered:
+        return sentence("{topic} is ordered in one cluster, and not in the other", topic=migration.topic)
+    return ""
+
+
+def _lacks_channels(migration: Migration, own: Sight, other: Sight) -> Said:
+    missing = sorted(own.lacking(other.channels))
+    if missing:
+        return sentence("{cluster} lacks channels: {names}", cluster=own.cluster, names=listed(missing, _MOST_NAMED))
+    if not own.channels and own.meta is not None:
+        return sentence(
+            "{topic} has no channel, so that {cluster} refuses writes", topic=migration.topic, cluster=own.cluster
+        )
+    return ""
+
+
+def _prepared(migration: Migration, seen: Seen, side: Side) -> Said:
+    return lacks(migration, seen, side)
+
+
+def _empty(_: Migration, seen: Seen, side: Side) -> Said:
+    sight, _unwritten, drained_for = seen.of(side)
+    if not sight.is_whole:
+        return joined(sight.unknown)
+    if sight.waiting:
+        return sentence("{count} messages wait on {cluster}", count=sight.waiting, cluster=sight.cluster)
+    if drained_for < CALM:
+        return sentence("{cluster} must be empty for a moment", cluster=sight.cluster)
+    return ""
+
+
+def _unwritten(migration: Migration, seen: Seen, side: Side) -> Said:
+    sight, unwritten_for, _drained = seen.of(side)
+    if not sight.is_whole:
+        return joined(sight.unknown)
+    if sight.producers:
+        return sentence("{count} producers are connected to {cluster}", count=sight.producers, cluster=sight.cluster)
+    left = migration.interval + MARGIN - unwritten_for
+    if left > 0:
+        return sentence(
+            "nobody may write to {cluster} for another {seconds} s", cluster=sight.cluster, seconds=f"{left:.0f}"
+        )
+    return ""
+
+
+def _consumed(_: Migration, seen: Seen, side: Side) -> Said:
+    own, other = seen.of(side).sight, seen.of(side.other).sight
+    if not own.is_whole or not other.is_whole:
+        return joined((*own.unknown, *other.unknown))
+    missing = sorted(other.consumed - own.consumed)
+    if missing:
+        return sentence(
+            "nobody consumes on {cluster} yet: {names}", cluster=own.cluster, names=listed(missing, _MOST_NAMED)
+        )
+    return ""
+
+
+def _unconsumed(_: Migration, seen: Seen, side: Side) -> Said:
+    sight = seen.of(side).sight
+    if not sight.is_whole:
+        return joined(sight.unknown)
+    if sight.consumers:
+        return sentence("{count} consumers are connected to {cluster}", count=sight.consumers, cluster=sight.cluster)
+    return ""
+
+
+_NEEDS: Final[dict[Need, Callable[[Migration, Seen, Side], Said]]] = {
+    Need.PREPARED: _prepared,
+    Need.EMPTY: _empty,
+    Need.CONSUMED: _consumed,
+    Need.UNCONSUMED: _unconsumed,
+    Need.UNWRITTEN: _unwritten,
+}
