@@ -7,12 +7,19 @@ from collections.abc import Callable
 
 from bus.bootstrap import VERSION, Context, Offers
 from bus.errors import ConfigurationError
+from bus.security.audit_log import AuditLog
 from bus.sentences import Said, joined, sentence
 from bus.telemetry import metrics
 from lookup.app import LookupApp
 from lookup.endpoint import LookupEndpoint
+from lookup.evidence import Evidence
 from lookup.lookups import Lookups
+from lookup.migrations import Migrations
+from lookup.migrations_app import PREFIX, MigrationsApp
+from lookup.migrator import Migrator
 from lookup.nsqlookupd import NsqlookupdClient
+from lookup.planning import Planning
+from lookup.preparation import Preparation
 from lookup.routing import Routing
 
 
@@ -36,8 +43,17 @@ class LookupService:
         self._routing = Routing(path, self._client, context.clock, context.noise)
         self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
         app = LookupApp(context.owner, VERSION, self._routing, self._lookups)
+        evidence, preparation = Evidence(self._client), Preparation(self._client)
+        migrations = Migrations(context.store, context.settings.data)
+        members = context.members
+        self._migrator = Migrator(
+            migrations, self._routing, evidence, preparation, lambda: members.all, lambda: members.me, context.clock
+        )
+        planning = Planning(migrations, self._routing, evidence, preparation, context.clock)
+        audit = AuditLog(context.store, context.clock)
+        steering = MigrationsApp(migrations, self._migrator, planning, context.keyring, audit, context.clock)
         self.offers = Offers(
-            routes={"": app},
+            routes={"": app, PREFIX: steering},
             endpoint=LookupEndpoint(self._lookups),
             conditions={"lookup": self._clusters_trouble, "lookup configuration": lambda: self._routing.trouble},
             meters=(self._measure,),
@@ -47,7 +63,8 @@ class LookupService:
         """Answer until ``stopping``."""
         try:
             async with asyncio.TaskGroup() as group:
-                working = [group.create_task(self._routing.run()), group.create_task(self._lookups.run())]
+                await self._migrator.begin()
+                working = [group.create_task(work.run()) for work in (self._routing, self._lookups, self._migrator)]
                 ready.set()
                 await stopping.wait()
                 for task in working:

@@ -34,6 +34,8 @@ class Routing:
         The configuration in force.
     trouble
         Why the file as it is now is not in force; empty when it is.
+    overrides
+        Routes by topic that are in force in the place of the file's: those of migrations.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Routing:
         self._content = _read(path)
         self.rooms = read_rooms(self._content)
         self.trouble: Said = ""
+        self.overrides: Mapping[str, Route] = {}
         self._clusters: dict[str, Cluster] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._take_clusters()
@@ -60,7 +63,7 @@ class Routing:
 
     def route(self, topic: str) -> Route | None:
         """Return the route of a topic; None when it has none."""
-        return self.rooms.route(topic)
+        return self.overrides.get(topic) or self.rooms.route(topic)
 
     async def run(self) -> None:
         """Follow the file, and keep an eye on each cluster, until cancelled."""

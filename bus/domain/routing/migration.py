@@ -104,7 +104,11 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def route(self) -> Route:
         """Where producers and consumers are sent now."""
-        rule = self.rule
+        return self.at(self.step)
+
+    def at(self, step: Step) -> Route:
+        """Return where producers and consumers are sent at a step."""
+        rule = RULES[self.kind][step]
         writers = () if rule.writers is None else (self.cluster(rule.writers),)
         return Route(writers, self._readers(rule.readers))
 

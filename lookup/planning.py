@@ -1,0 +1,180 @@
+"""What a migration would do: checked before it begins, and shown without beginning it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import NamedTuple
+
+from bus.domain.routing.evidence import Sight, Timed
+from bus.domain.routing.migration import LONGEST, MOST_PARTITIONS, SHORTEST, USUAL, Migration, begin
+from bus.domain.routing.needs import Seen, waits_for
+from bus.domain.routing.rooms import Route
+from bus.domain.routing.steps import Kind
+from bus.errors import InvalidMessage, TransportUnavailable
+from bus.ports.clock import Clock
+from bus.sentences import Said, joined, sentence
+from lookup.evidence import Evidence
+from lookup.migrations import Migrations
+from lookup.migrator import know_nodes
+from lookup.nsqlookupd import Away
+from lookup.preparation import Change, Preparation
+from lookup.routing import Routing
+
+
+class Wanted(NamedTuple):
+    """What a person asks for; None leaves it to the topic as it is."""
+
+    topic: str
+    to: str
+    kind: Kind | None = None
+    partitions: int | None = None
+    interval: float | None = None
+
+
+class Plan(NamedTuple):
+    """A migration that was not begun, what is made for it first, and what is missing before producers may move."""
+
+    migration: Migration
+    makes: list[Change]
+    missing: list[Said]
+
+
+class Planning:
+    """Checks what is asked for against the file in force and both clusters."""
+
+    def __init__(
+        self, migrations: Migrations, routing: Routing, evidence: Evidence, preparation: Preparation, clock: Clock
+    ) -> None:
+        self._migrations = migrations
+        self._routing = routing
+        self._evidence = evidence
+        self._preparation = preparation
+        self._clock = clock
+
+    async def plan(self, wanted: Wanted, by: str) -> Plan:
+        """Return what would be done.
+
+        Raises
+        ------
+        InvalidMessage
+            It cannot be meant: the text says why, ``field`` which part of it.
+        Conflict
+            The topic is in a migration.
+        TransportUnavailable
+            The source does not tell of the topic now.
+        """
+        before = self._route(wanted)
+        number = self._migrations.next_number(wanted.topic)
+        source, target = await asyncio.gather(
+            *(self._look(name, wanted.topic) for name in (before.produce[0], wanted.to))
+        )
+        _check_source(wanted.topic, source)
+        kind = _kind(wanted, source)
+        migration = begin(
+            wanted.topic,
+            number,
+            before,
+            wanted.to,
+            kind=kind,
+            partitions=_partitions(wanted, kind, source),
+            interval=_interval(wanted),
+            by=by,
+            now=self._clock.now(),
+            nodes={},
+        )
+        seen = Seen(Timed(source, math.inf, math.inf), Timed(target, math.inf, math.inf), in_force_for=math.inf)
+        makes, trouble = await self._makes(migration, source, target)
+        missing = waits_for(migration, seen)
+        return Plan(know_nodes(migration, seen), makes, [*missing, *([trouble] if trouble else [])])
+
+    def _route(self, wanted: Wanted) -> Route:
+        """Return the topic's route, from which it can be moved to the cluster that is named."""
+        before = self._routing.route(wanted.topic)
+        if before is None or not before.produce:
+            raise _invalid("topic", sentence("{topic} has no route in the file of this proxy", topic=wanted.topic))
+        source = before.produce[0]
+        if wanted.to not in self._routing.clusters:
+            known = ", ".join(self._routing.clusters)
+            raise _invalid(
+                "to", sentence("{name} is no cluster; there are: {known}", name=repr(wanted.to), known=known)
+            )
+        if wanted.to == source:
+            raise _invalid("to", sentence("{topic} is produced to {name} already", topic=wanted.topic, name=source))
+        if source not in before.consume:
+            raise _invalid(
+                "topic",
+                sentence("{topic} is produced to {name}, and not consumed from there", topic=wanted.topic, name=source),
+            )
+        return before
+
+    async def _look(self, name: str, topic: str) -> Sight:
+        return await self._evidence.look(self._routing.clusters.get(name), name, topic)
+
+    async def _makes(self, migration: Migration, source: Sight, target: Sight) -> tuple[list[Change], Said]:
+        """Return what is made on the target first, and why nothing can be."""
+        cluster = self._routing.clusters[migration.target]
+        if not target.is_whole:
+            return [], ""
+        try:
+            return await self._preparation.plan(cluster, migration.topic, migration.partitions, target, source), ""
+        except Away as error:
+            return [], error.said
+
+
+def _check_source(topic: str, source: Sight) -> None:
+    if not source.is_whole:
+        raise TransportUnavailable(
+            sentence(
+                "{name} does not tell all of the topic: {why}; nothing was begun",
+                name=source.cluster,
+                why=joined(source.unknown),
+            ),
+            hint=sentence("bring its nsqds back first: what waits there could not be seen to be delivered"),
+        )
+    if not source.exists:
+        raise _invalid("topic", sentence("{name} has no topic {topic}", name=source.cluster, topic=topic))
+
+
+def _kind(wanted: Wanted, source: Sight) -> Kind:
+    kind = wanted.kind or (Kind.ORDERED if source.is_ordered else Kind.UNORDERED)
+    if kind is Kind.UNORDERED and source.is_ordered:
+        raise _invalid("kind", sentence("{topic} is ordered: unordered would break its order", topic=wanted.topic))
+    if kind is Kind.EXPANSION and source.meta is None:
+        raise _invalid("kind", sentence("stock NSQ has no partitions: {name} has no need of it", name=source.cluster))
+    return kind
+
+
+def _partitions(wanted: Wanted, kind: Kind, source: Sight) -> int:
+    if kind is not Kind.EXPANSION:
+        if wanted.partitions is not None:
+            raise _invalid("partitions", sentence("only an expansion changes the number of partitions"))
+        return source.partitions
+    if wanted.partitions is None or not source.partitions < wanted.partitions <= MOST_PARTITIONS:
+        raise _invalid(
+            "partitions",
+            sentence(
+                "an expansion needs a number of partitions above {count}, at most {most}",
+                count=source.partitions,
+                most=MOST_PARTITIONS,
+            ),
+        )
+    return wanted.partitions
+
+
+def _interval(wanted: Wanted) -> float:
+    interval = USUAL if wanted.interval is None else wanted.interval
+    if not SHORTEST <= interval <= LONGEST:
+        raise _invalid(
+            "interval",
+            sentence("it is from {shortest} to {longest} seconds", shortest=f"{SHORTEST:g}", longest=f"{LONGEST:g}"),
+        )
+    return interval
+
+
+def _invalid(field: str, why: Said) -> InvalidMessage:
+    return InvalidMessage(
+        sentence("nothing was begun: {why}", why=why),
+        hint=sentence("see the clusters and topics of the file in BUS_LOOKUP_CONFIG, and docs/lookup.md"),
+        field=field,
+    )
