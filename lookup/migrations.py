@@ -61,7 +61,7 @@ class Migrations:
         self._documents = documents
         self._kept = Snapshot(documents, data, frozenset({COLLECTION}), (COLLECTION, _MARK))
         self._found: dict[str, tuple[Migration, int]] = {}
-        self._said: Confirmed | None = None
+        self._said: tuple[str, Confirmed] | None = None
         self._take(read_kept(data, COLLECTION) or ())
 
     @property
@@ -149,13 +149,15 @@ class Migrations:
 
     async def confirm(self, owner: str, said: Confirmed) -> None:
         """Tell the other proxies what this one has in force."""
-        if said != self._said:
+        if (owner, said) != self._said:
             await self._documents.put(CONFIRMED, owner, msgspec.json.encode(said))
-            self._said = said
+            self._said = (owner, said)
 
     async def confirmed(self, members: Iterable[Member]) -> dict[str, Confirmed | None]:
         """Return what each of these proxies says in this life, by its node and owner; None for one that did not."""
         found = {document.key: _confirmed(document) for document in await self._documents.list(CONFIRMED)}
+        if self._said is not None and self._said[0] not in found:
+            self._said = None  # the store was emptied: it is told again
         answers: dict[str, Confirmed | None] = {}
         for member in members:
             said = found.get(member.owner)
