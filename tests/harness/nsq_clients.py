@@ -47,10 +47,17 @@ class Line:
             line = cls(*await asyncio.open_connection(place.host, place.tcp))
         except OSError as error:
             raise Refused(str(error)) from error
-        body = json.dumps({"client_id": "test", "heartbeat_interval": 30_000, "feature_negotiation": False}).encode()
-        line.send(b"  V2IDENTIFY\n" + struct.pack(">I", len(body)) + body)
-        await line.confirm()
+        try:
+            await line._introduce()
+        except BaseException:
+            line.close()
+            raise
         return line
+
+    async def _introduce(self) -> None:
+        body = json.dumps({"client_id": "test", "heartbeat_interval": 30_000, "feature_negotiation": False}).encode()
+        self.send(b"  V2IDENTIFY\n" + struct.pack(">I", len(body)) + body)
+        await self.confirm()
 
     def send(self, content: bytes) -> None:
         """Send, later."""
@@ -129,6 +136,9 @@ class Client:
     def _work(self) -> list[Any]:
         raise NotImplementedError
 
+    def _leave(self) -> None:
+        """Close what is open."""
+
     async def __aenter__(self) -> Self:
         self._tasks = {asyncio.ensure_future(work) for work in self._work()}
         return self
@@ -137,7 +147,9 @@ class Client:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._leave()
         await self._lookups.close()
+        await asyncio.sleep(0)  # for what is closed to be gone
 
 
 class Producer(Client):
@@ -160,6 +172,10 @@ class Producer(Client):
 
     def _work(self) -> list[Any]:
         return [self._look(), self._send()]
+
+    def _leave(self) -> None:
+        for line in self._lines.values():
+            line.close()
 
     async def _look(self) -> None:
         while True:

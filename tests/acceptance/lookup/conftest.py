@@ -1,3 +1,5 @@
+"""Rooms with a proxy, two clusters of stock NSQ without one, and two of the fork's double."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.acceptance.lookup.migrating import CHANNEL, TOPIC
+from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.lookup_proxy import LookupProxy, routes
 from tests.servers import need, nsq
 from tests.servers.nsq import NsqdServer, NsqServers
@@ -35,6 +39,30 @@ def port(nsqd: NsqdServer) -> int:
     return int(nsqd.tcp.rpartition(":")[2])
 
 
+class Stock(NamedTuple):
+    """Two clusters of stock NSQ, the first one with the topic."""
+
+    source: nsq.NsqServers
+    target: nsq.NsqServers
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """Their nsqlookupds by name."""
+        return {"a": self.source.lookupds[0].http, "b": self.target.lookupds[0].http}
+
+
+class Forks(NamedTuple):
+    """Two clusters of the fork, the first one with the ordered topic."""
+
+    source: YouzanDouble
+    target: YouzanDouble
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """Their nsqlookupds by name."""
+        return {"a": self.source.lookups[0], "b": self.target.lookups[0]}
+
+
 @pytest.fixture(scope="session")
 def programs() -> Path:
     return need("nsq")
@@ -52,3 +80,20 @@ def rooms(programs: Path, tmp_path: Path) -> Iterator[Rooms]:
 @pytest.fixture
 def topic() -> str:
     return f"orders-{next(_numbers)}"
+
+
+@pytest.fixture
+def stock(programs: Path, tmp_path: Path) -> Iterator[Stock]:
+    with nsq.running(programs, tmp_path / "a") as source, nsq.running(programs, tmp_path / "b") as target:
+        for nsqd in source.nsqds:
+            nsqd.call("/topic/create", topic=TOPIC)
+            nsqd.call("/channel/create", topic=TOPIC, channel=CHANNEL)
+        yield Stock(source, target)
+
+
+@pytest.fixture
+def forks(tmp_path: Path) -> Iterator[Forks]:
+    with YouzanDouble(tmp_path / "a") as source, YouzanDouble(tmp_path / "b") as target:
+        source.create_topic(TOPIC, partitions=2, ordered=True)
+        source.create_channel(TOPIC, CHANNEL)
+        yield Forks(source, target)
