@@ -90,7 +90,7 @@ class Evidence:
         if cluster is None:
             return Sight(cluster=name, unknown=(sentence("{name} is no cluster of this proxy's file", name=name),))
         try:
-            answer = await cluster.lookup(quote(topic, safe=""), Access.READ, with_meta=True)
+            answer = await cluster.lookup(topic, Access.READ, with_meta=True)
         except Away as error:
             return Sight(cluster=name, unknown=(error.said,))
         if answer.is_partitioned:

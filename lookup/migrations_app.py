@@ -47,7 +47,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Step(msgspec.Struct, forbid_unknown_fields=True):
-    step: str
+    step: str = ""
 
 
 class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ class MigrationsApp:
         self._audit = audit
         self._clock = clock
         self._actions: dict[str, Callable[[Migration, bytes, str], Migration]] = {
-            "advance": lambda one, body, by: advance(one, _read(body, _Step).step, clock.now(), by),
+            "advance": lambda one, body, by: advance(one, _read(body, _Step).step or one.step, clock.now(), by),
             "pause": lambda one, _, __: pause(one, paused=True),
             "resume": lambda one, _, __: pause(one, paused=False),
             "rollback": lambda one, _, by: rollback(one, clock.now(), by),

@@ -90,7 +90,7 @@ async def test_what_the_source_does_not_have_or_tell_is_not_moved(proxy: Proxy) 
 
 async def test_a_step_is_taken_by_hand_once(proxy: Proxy) -> None:
     await proxy.start()
-    assert (await proxy.call("POST", "/migrations/orders-1/advance", {})).status_code == 422
+    assert (await proxy.call("POST", "/migrations/orders-1/advance", {"steps": 1})).status_code == 422
     after = (await proxy.call("POST", "/migrations/orders-1/advance", {"step": "prepare"})).json()
     assert (after["step"], after["producers_stopped"]) == ("producers-stopped", True)
     assert after["history"][-1]["by"] == "anyone"
