@@ -26,6 +26,7 @@ from admin.routes import (
     history,
     keys,
     login,
+    lookup,
     messages,
     oidc,
     operations,
@@ -55,6 +56,7 @@ _MODULES: Final = (
     strict_ordering,
     samples,
     transports,
+    lookup,
     actions,
     exports,  # before messages, whose ids may be any text
     messages,

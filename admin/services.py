@@ -15,6 +15,7 @@ from admin.repair.resender import Resender
 from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
+from admin.showing.lookup_proxies import LookupProxies
 from admin.showing.observatory import Observatory
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
@@ -40,6 +41,7 @@ class AdminServices:
         self.rollups = RollupReader(context.store, context.clock)
         self.observatory = Observatory(context, introspection, self.rollups)
         self.strict_orders = StrictOrders(context)
+        self.lookup_proxies = LookupProxies(context)
         self.causes = Causes(context, introspection, self.strict_orders)
         self.jobs = JobRepository(context.store)
         self.audit = AuditLog(context.store, context.clock)

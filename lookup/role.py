@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from bus.bootstrap import VERSION, Context, Offers
+from bus.cluster.lookup_calls import LOOKUP
+from bus.cluster.peer_app import PeerApp
 from bus.errors import ConfigurationError
 from bus.security.audit_log import AuditLog
 from bus.sentences import Said, joined, sentence
@@ -53,7 +55,7 @@ class LookupService:
         audit = AuditLog(context.store, context.clock)
         steering = MigrationsApp(migrations, self._migrator, planning, context.keyring, audit, context.clock)
         self.offers = Offers(
-            routes={"": app, PREFIX: steering},
+            routes={"": app, PREFIX: steering, LOOKUP: PeerApp(context.peer_key, {LOOKUP: steering.call})},
             endpoint=LookupEndpoint(self._lookups),
             conditions={"lookup": self._clusters_trouble, "lookup configuration": lambda: self._routing.trouble},
             meters=(self._measure,),

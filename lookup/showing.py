@@ -10,7 +10,7 @@ from bus.domain.routing.migration import Migration
 from bus.domain.routing.needs import Seen, waits_for
 from bus.domain.routing.steps import RULES, Step
 from bus.domain.times import format_time
-from bus.sentences import Said
+from bus.sentences import Said, sentence, sentence_of
 from lookup.migrator import Known
 from lookup.planning import Plan
 
@@ -38,7 +38,9 @@ def shown(migration: Migration, known: Known | None, now: int) -> Shown:
         "began_at": format_time(migration.began_at),
         "produce": migration.route.produce,
         "consume": migration.route.consume,
-        "waits": _waits(migration, known),
+        "steps": [one["step"] for one in _steps(migration)],
+        "waits": [str(one) for one in _waits(migration, known)],
+        "waits_text": [sentence_of(one) for one in _waits(migration, known)],
         "trouble": str(known.trouble) if known is not None else "",
         "risk": migration.rule.risk,
         "can_roll_back": migration.rule.back is not None,
@@ -65,12 +67,12 @@ def shown_plan(plan: Plan) -> Shown:
     }
 
 
-def _waits(migration: Migration, known: Known | None) -> list[str]:
+def _waits(migration: Migration, known: Known | None) -> list[Said]:
     if migration.has_ended:
         return []
     if known is None:
-        return ["nothing was looked at yet"]
-    return _texts(waits_for(migration, known.seen))
+        return [sentence("nothing was looked at yet")]
+    return waits_for(migration, known.seen)
 
 
 def _steps(migration: Migration) -> list[Shown]:

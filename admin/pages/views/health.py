@@ -16,6 +16,7 @@ from admin.models.responses.operations import (
 from admin.models.responses.overview import SpoolView
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
+from admin.pages.parts.buttons import to
 from admin.pages.parts.clusters import clusters
 from admin.pages.parts.figures import count, share, size
 from admin.pages.parts.following import following
@@ -81,6 +82,7 @@ class _Processes:
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
         self._viewer = viewer
+        self._moves = Live(self._lead)
         self._processes = Section(
             viewer,
             t("Processes"),
@@ -114,12 +116,18 @@ class _Processes:
         found = await self._viewer.api.get("/processes", ProcessesView)
         viewer = self._viewer
         self._processes.show([_process(viewer, one) for one in found.items])
+        self._moves.update(any("lookup" in one.roles for one in found.items))
         spools = [_spool(viewer, process, spool) for process in found.items for spool in process.spools]
         self._spools.show(spools, said=viewer.t("What is safe on a disk and not yet handed on."))
 
     def refuse(self, error: Refused) -> None:
         """Show why the API has nothing."""
         self._processes.refuse(error)
+
+    def _lead(self, has_lookup: bool) -> None:
+        """Lead to what lookup proxies do, where there is one."""
+        if has_lookup:
+            to(self._viewer.t("Topics that move between clusters of NSQ"), "/admin/moves", icon="swap_horiz")
 
 
 def _process(viewer: Viewer, one: ProcessView) -> Row:

@@ -157,6 +157,7 @@ READ = [
 ]
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
+READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
@@ -168,6 +169,8 @@ RESEND = [
     ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
+PAUSE += [("POST", f"/lookup/migrations/orders-1/{deed}", None) for deed in ("advance", "pause")]
+PAUSE += [("POST", "/lookup/migrations", {"topic": "orders", "to": "west"})]
 CONFIGURE = [
     *(
         ("PUT", "/destinations/orders", {}),
@@ -247,6 +250,8 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "destinations/orders": "destinations/{code}",
         "deliveries/billing/attempts/1": "deliveries/{subscription}/attempts/{attempt}",
         "/processes/owner-1": "/processes/{owner}",
+        "/migrations/orders-1/pause": "/migrations/{migration_id}/{steering}",
+        "/migrations/orders-1": "/migrations/{migration_id}",
         "/views/V": "/views/{name}",
         "/partitions/20260131-30d": "/partitions/{name}",
     }

@@ -65,6 +65,11 @@ OPERATIONS = {
         "configure", "orders", {"group": "g1", "reason": "a try"}
     ),
     "POST /api/v1/destinations/{code}/ordering/release-producer": Wanted("configure", "orders", {"reason": "a try"}),
+    "GET /api/v1/lookup/migrations": Wanted("read", "all"),
+    "POST /api/v1/lookup/migrations": Wanted("pause", "all", {"topic": "orders", "to": "west"}),
+    "GET /api/v1/lookup/migrations/{migration_id}": Wanted("read", "all"),
+    "POST /api/v1/lookup/migrations/{migration_id}/advance": Wanted("pause", "all", {}),
+    "POST /api/v1/lookup/migrations/{migration_id}/{steering}": Wanted("pause", "all", {}),
     "GET /api/v1/destinations/{code}/transports": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/actions": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/subscriptions/{name}/actions": Wanted("read", "orders"),
@@ -167,6 +172,7 @@ class Stage:
         await world.keyring.add_user("ann", "viewer")
         values = {"message_id": sent.id, "job_id": job, "key_id": victim.split("_")[1], "owner": "owner-1"}
         known = {"code": "orders", "name": "billing", "subscription": "billing", "attempt": "1", "user": "ann"}
+        known |= {"migration_id": "orders-1", "steering": "pause"}
         return cls(world, values | known)
 
     async def enter(self, principal: Principal, client: httpx.AsyncClient, number: int) -> None:

@@ -46,6 +46,8 @@ from tests.unit.admin.admin_world import URL, World
 
 KNOWN = {
     "code": "orders",
+    "migration_id": "orders-1",
+    "steering": "pause",
     "name": "billing",
     "destination": "orders",
     "user": "ann",

@@ -1,0 +1,78 @@
+"""Topics of NSQ that move between clusters, as lookup proxies tell of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from admin.models.responses.base import View
+from bus.sentences import Sentence
+
+
+class TakenView(View, kw_only=True):
+    """A step that was taken; ``by`` is empty where there was the evidence for it."""
+
+    step: str
+    at: str
+    by: str
+
+
+class ClusterSeenView(View, kw_only=True):
+    """The topic in one cluster: what waits, who is connected, and for how many seconds nobody wrote; null: unknown."""
+
+    cluster: str
+    exists: bool
+    partitions: int | None
+    depth: int
+    in_flight: int
+    deferred: int
+    written: int
+    producers: int | None
+    consumers: int
+    channels: list[str]
+    unwritten_for: float | None
+    empty_for: float | None
+    unknown: list[str]
+
+
+class EvidenceView(View, kw_only=True):
+    """What the proxy that answers has seen last."""
+
+    source: ClusterSeenView
+    target: ClusterSeenView
+    in_force_for: float | None
+
+
+class MigrationView(View, kw_only=True):
+    """One migration: where it is and since when, what it waits for, and what is seen of both clusters.
+
+    ``steps`` are those of the way there, ``history`` those that were taken. ``producers_stopped_ms`` is for how long
+    producers were, or are, stopped. ``in_file`` says that the configuration of every proxy gives its last route.
+    """
+
+    id: str
+    topic: str
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+    kind: str
+    partitions: int | None
+    interval: float
+    step: str
+    since: str
+    next: str | None
+    paused: bool
+    ended: bool
+    in_file: bool
+    by: str
+    began_at: str
+    produce: list[str]
+    consume: list[str]
+    steps: list[str]
+    waits: list[str]
+    waits_text: list[Sentence | None]
+    trouble: str
+    risk: str
+    can_roll_back: bool
+    producers_stopped: bool
+    producers_stopped_ms: int
+    evidence: EvidenceView | None
+    history: list[TakenView]
