@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.lookup.conftest import Stock
 from tests.acceptance.lookup.migrating import CHANNEL, TOPIC, Proxies, traffic
-from tests.harness.waiting import wait_until
+from tests.harness.waiting import until
 
 BODY = {"topic": TOPIC, "to": "b", "interval": 1}
 
@@ -27,7 +27,7 @@ async def move(stock: Stock, folder: Path, *, rate: float, before: int, clients:
             assert steps == ["prepare", "consumers-on-both", "producers-on-target", "done"]
             assert found["producers_stopped_ms"] == 0
             for nsqd in (*stock.source.nsqds, *stock.target.nsqds):
-                wait_until(lambda nsqd=nsqd: _waiting(nsqd.stats(TOPIC, CHANNEL)) == 0, within=10, what="nothing waits")
+                await until(lambda nsqd=nsqd: _waiting(nsqd.stats(TOPIC, CHANNEL)) == 0, what="nothing waits")
             assert sum(nsqd.stats(TOPIC, CHANNEL)["message_count"] for nsqd in stock.target.nsqds) >= before
 
 
