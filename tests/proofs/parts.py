@@ -15,6 +15,7 @@ _WORDS: Final = {
         "nsq",
         "mongodb",
         "zookeeper",
+        "acceptance/lookup/",
         "broker_faults",
         "strict_order",
         "degradation",
