@@ -42,14 +42,14 @@ app = typer.Typer(
 LookupUrl = Annotated[str, typer.Option("--url", help="Where one of the lookup proxies is.")]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="An NSQ topic with a route.", show_default=False)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="As bus lookup status names it.", show_default=False)]
+To = Annotated[str, typer.Option("--to", metavar="NAME", help="The cluster to move to.", show_default=False)]
 Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a migration is to do."""
+    """How a topic is to be moved."""
 
-    to: Annotated[str, typer.Option(metavar="NAME", help="The cluster to move to.", show_default=False)]
     kind: Annotated[
         str, typer.Option(help="unordered, ordered or expansion; without, as the topic is.", show_default=False)
     ] = ""
@@ -61,10 +61,10 @@ class Wanted:
         typer.Option(help="Seconds within which every client looks up again.", show_default="90"),
     ] = None
 
-    def body(self, topic: str) -> Body:
+    def body(self, topic: str, to: str) -> Body:
         """Return it as the API takes it."""
         given = {"kind": self.kind or None, "partitions": self.partitions, "interval": self.interval}
-        return {"topic": topic, "to": self.to} | {name: value for name, value in given.items() if value is not None}
+        return {"topic": topic, "to": to} | {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class Reached:
 
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")
 @grouped
-def plan_migration(topic: Topic, wanted: Wanted, reached: Reached) -> None:
+def plan_migration(topic: Topic, to: To, wanted: Wanted, reached: Reached) -> None:
     """Show what a migration would do, what is made on the target first, and what is missing."""
     with reached.api as api:
-        found = api.call("POST", _PATH, body=wanted.body(topic) | {"dry_run": True})
+        found = api.call("POST", _PATH, body=wanted.body(topic, to) | {"dry_run": True})
     if reached.as_json:
         print_json(found)
         return
@@ -99,10 +99,10 @@ def plan_migration(topic: Topic, wanted: Wanted, reached: Reached) -> None:
 
 @app.command("start", epilog="Example:  bus lookup start orders --to nsq2")
 @grouped
-def start_migration(topic: Topic, wanted: Wanted, reached: Reached) -> None:
+def start_migration(topic: Topic, to: To, wanted: Wanted, reached: Reached) -> None:
     """Begin to move a topic: each step is taken by itself once there is the evidence for it."""
     with reached.api as api:
-        _show(api.call("POST", _PATH, body=wanted.body(topic)), as_json=reached.as_json)
+        _show(api.call("POST", _PATH, body=wanted.body(topic, to)), as_json=reached.as_json)
 
 
 @app.command("status", epilog="Example:  bus lookup status orders-1")
