@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from bus.cluster.member import Member
@@ -118,10 +118,10 @@ class Migrator:
             if isinstance(found, BaseException):
                 raise found
 
-    async def _repeat(self, work: Callable[[], object]) -> None:
+    async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await work()  # type: ignore[misc]
+                await work()
             except (StoreError, TimeoutError) as error:
                 _log.debug("migrations stay as they are: %s", error)
             except Exception:  # noqa: BLE001 - whatever it is, lookups go on, and the next look may do
