@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 COLLECTION: Final = "lookup_migrations"
 CONFIRMED: Final = "lookup_confirmed"
 _MARK: Final = "begun"
+MARK: Final = (COLLECTION, _MARK)
+"""A document that is written whenever a migration begins, and never deleted."""
 _LOADED_WITHIN: Final = 2.0
 
 
@@ -53,13 +55,15 @@ class Migrations:
 
     Parameters
     ----------
+    kept
+        The same documents, with ``COLLECTION`` among those that it keeps on disk, and ``MARK`` as its mark.
     data
         The data directory.
     """
 
-    def __init__(self, documents: DocumentStore, data: Path) -> None:
+    def __init__(self, documents: DocumentStore, kept: Snapshot, data: Path) -> None:
         self._documents = documents
-        self._kept = Snapshot(documents, data, frozenset({COLLECTION}), (COLLECTION, _MARK))
+        self._kept = kept
         self._found: dict[str, tuple[Migration, int]] = {}
         self._said: tuple[str, Confirmed] | None = None
         self._take(read_kept(data, COLLECTION) or ())

@@ -16,6 +16,7 @@ from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
 from lookup.evidence import Evidence
+from lookup.failovers import Failovers
 from lookup.migrations import Confirmed, Migrations, is_home, unconfirmed
 from lookup.nsqlookupd import Away
 from lookup.preparation import Preparation
@@ -67,6 +68,7 @@ class Migrator:
     def __init__(
         self,
         migrations: Migrations,
+        failovers: Failovers,
         routing: Routing,
         evidence: Evidence,
         preparation: Preparation,
@@ -75,6 +77,7 @@ class Migrator:
         clock: Clock,
     ) -> None:
         self._migrations = migrations
+        self._failovers = failovers
         self._routing = routing
         self._evidence = evidence
         self._preparation = preparation
@@ -83,7 +86,12 @@ class Migrator:
         self._clock = clock
         self._watching: dict[str, _Watching] = {}
         self._known: dict[str, Known] = {}
-        routing.overrides = migrations.routes()
+        self._apply()
+
+    def _apply(self) -> None:
+        """Put in force what is known."""
+        self._routing.overrides = self._migrations.routes()
+        self._routing.failovers = self._failovers.active
 
     def known(self, migration_id: str) -> Known | None:
         """Return what was seen last of one that goes on; None when nothing was yet."""
@@ -105,7 +113,8 @@ class Migrator:
     async def follow(self) -> None:
         """Put in force what the store has, and say so once it is on this disk as well."""
         await self._migrations.load()
-        self._routing.overrides = self._migrations.routes()
+        await self._failovers.load()
+        self._apply()
         await self._migrations.confirm(self._me().owner, self._confirmed())
 
     async def move(self) -> None:

@@ -90,7 +90,7 @@ class Planning:
 
     def _route(self, wanted: Wanted) -> Route:
         """Return the topic's route, from which it can be moved to the cluster that is named."""
-        before = self._routing.route(wanted.topic)
+        before = self._routing.usual(wanted.topic)
         if before is None or not before.produce:
             raise _invalid("topic", sentence("{topic} has no route in the file of this proxy", topic=wanted.topic))
         source = before.produce[0]

@@ -11,13 +11,18 @@ from bus.cluster.peer_app import PeerApp
 from bus.errors import ConfigurationError
 from bus.security.audit_log import AuditLog
 from bus.sentences import Said, joined, sentence
+from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
+from lookup import failovers, migrations
+from lookup.api import PREFIX, LookupApi
 from lookup.app import LookupApp
 from lookup.endpoint import LookupEndpoint
 from lookup.evidence import Evidence
+from lookup.failovers import Failovers
+from lookup.failovers_api import FailoversResource
 from lookup.lookups import Lookups
 from lookup.migrations import Migrations
-from lookup.migrations_app import PREFIX, MigrationsApp
+from lookup.migrations_api import MigrationsResource
 from lookup.migrator import Migrator
 from lookup.nsqlookupd import NsqlookupdClient
 from lookup.planning import Planning
@@ -45,21 +50,29 @@ class LookupService:
         self._routing = Routing(path, self._client, context.clock, context.noise)
         self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
         app = LookupApp(context.owner, VERSION, self._routing, self._lookups)
-        evidence, preparation = Evidence(self._client), Preparation(self._client)
-        migrations = Migrations(context.store, context.settings.data)
-        members = context.members
-        self._migrator = Migrator(
-            migrations, self._routing, evidence, preparation, lambda: members.all, lambda: members.me, context.clock
-        )
-        planning = Planning(migrations, self._routing, evidence, preparation, context.clock)
-        audit = AuditLog(context.store, context.clock)
-        steering = MigrationsApp(migrations, self._migrator, planning, context.keyring, audit, context.clock)
+        api = self._api(context)
         self.offers = Offers(
-            routes={"": app, PREFIX: steering, LOOKUP: PeerApp(context.peer_key, {LOOKUP: steering.call})},
+            routes={"": app, PREFIX: api, LOOKUP: PeerApp(context.peer_key, {LOOKUP: api.call})},
             endpoint=LookupEndpoint(self._lookups),
             conditions={"lookup": self._clusters_trouble, "lookup configuration": lambda: self._routing.trouble},
             meters=(self._measure,),
         )
+
+    def _api(self, context: Context) -> LookupApi:
+        """Return the API by which people move topics, and make what moves them."""
+        data, clock, members = context.settings.data, context.clock, context.members
+        kept = Snapshot(context.store, data, frozenset({migrations.COLLECTION, failovers.COLLECTION}), migrations.MARK)
+        moving, lost = Migrations(context.store, kept, data), Failovers(kept, data)
+        evidence, preparation = Evidence(self._client), Preparation(self._client)
+        self._migrator = Migrator(
+            moving, lost, self._routing, evidence, preparation, lambda: members.all, lambda: members.me, clock
+        )
+        planning = Planning(moving, self._routing, evidence, preparation, clock)
+        resources = (
+            MigrationsResource(moving, self._migrator, planning, clock),
+            FailoversResource(lost, self._routing, evidence, clock),
+        )
+        return LookupApi(resources, context.keyring, AuditLog(context.store, clock))
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Answer until ``stopping``."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bus.domain.routing.failover import Failover, diverted
 from bus.domain.routing.rooms import LARGEST, Route, read_rooms
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
@@ -36,6 +37,8 @@ class Routing:
         Why the file as it is now is not in force; empty when it is.
     overrides
         Routes by topic that are in force in the place of the file's: those of migrations.
+    failovers
+        Those that change the route of every topic that is produced to a lost room.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class Routing:
         self.rooms = read_rooms(self._content)
         self.trouble: Said = ""
         self.overrides: Mapping[str, Route] = {}
+        self.failovers: Sequence[Failover] = ()
         self._clusters: dict[str, Cluster] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._take_clusters()
@@ -63,6 +67,11 @@ class Routing:
 
     def route(self, topic: str) -> Route | None:
         """Return the route of a topic; None when it has none."""
+        found = self.usual(topic)
+        return diverted(found, self.failovers) if found is not None and self.failovers else found
+
+    def usual(self, topic: str) -> Route | None:
+        """Return the route of a topic as it is while no room is lost."""
         return self.overrides.get(topic) or self.rooms.route(topic)
 
     async def run(self) -> None:

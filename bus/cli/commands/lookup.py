@@ -18,6 +18,8 @@ from bus.errors import ConfigurationError
 
 DEFAULT_LOOKUP: Final = "http://127.0.0.1:4161"
 _PATH: Final = "/api/v1/lookup/migrations"
+_FAILOVERS: Final = "/api/v1/lookup/failovers"
+_ROOM: Final = ("room", "phase", "since", "lost", "to", "by")
 _SIDE: Final = (
     "cluster",
     "producers",
@@ -156,6 +158,38 @@ def resume_migration(migration_id: Id, reached: Reached) -> None:
 def roll_back_migration(migration_id: Id, reached: Reached) -> None:
     """Go back to the route of before, by steps that wait for evidence as well."""
     _steer(migration_id, "rollback", reached)
+
+
+@app.command("failover", epilog="Example:  bus lookup failover north --to nsq2")
+@grouped
+def fail_over(
+    room: Annotated[str, typer.Argument(metavar="ROOM", help="A room, or a cluster; all that were without.")] = "",
+    to: Annotated[
+        str, typer.Option(metavar="NAME", help="The cluster to produce to instead.", show_default=False)
+    ] = "",
+    end: Annotated[
+        bool,
+        typer.Option("--end", help="Produce there again; once more, when all is consumed elsewhere, to forget it."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also while it answers, or something waits.")] = False,
+    reached: Reached = Reached(),
+) -> None:
+    """Have the topics of a room that is lost produced to another cluster at once, without evidence.
+
+    What the room holds is not lost, and is consumed when it comes back: messages of a key may be out of order then, and
+    those of ordered topics are. Refused while its clusters answer: bus lookup start moves topics without that.
+    """
+    with reached.api as api:
+        if not room:
+            found = api.call("GET", _FAILOVERS)
+        elif end:
+            found = api.call("POST", f"{_FAILOVERS}/{quote(room, safe='')}/end", body={"force": force})
+        else:
+            found = api.call("POST", _FAILOVERS, body={"room": room, "to": to, "force": force})
+    if reached.as_json:
+        print_json(found)
+        return
+    print_table(_ROOM, [[one[column] for column in _ROOM] for one in found.get("items", [found])])
 
 
 def _steer(migration_id: str, action: str, reached: Reached) -> None:

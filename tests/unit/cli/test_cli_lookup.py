@@ -114,3 +114,16 @@ def test_a_refusal_is_one_line_with_a_hint(cli: Cli, bus: FakeBus) -> None:
 
 def test_help_has_examples(cli: Cli) -> None:
     assert "bus lookup start orders --to nsq2" in cli("lookup", "start", "--help").out
+
+
+def test_a_room_fails_over_and_returns(cli: Cli, bus: FakeBus) -> None:
+    path = "/api/v1/lookup/failovers"
+    found = {"room": "north", "phase": "active", "since": "t", "lost": ["a"], "to": "b", "by": "ann"}
+    bus.on("POST", path, found)
+    bus.on("POST", f"{path}/north/end", {**found, "phase": "returning"})
+    bus.on("GET", path, {"items": [found], "next": None})
+    assert "north\tactive\tt\ta\tb\tann" in cli("lookup", "failover", "north", "--to", "b", *at(bus)).out
+    assert bus.asked[-1].body == {"room": "north", "to": "b", "force": False}
+    assert "returning" in cli("lookup", "failover", "north", "--end", "--force", *at(bus)).out
+    assert bus.asked[-1].body == {"force": True}
+    assert cli("lookup", "failover", "--json", *at(bus)).json["items"] == [found]

@@ -17,10 +17,15 @@ from bus.ports.store import Document
 from bus.security.audit_log import AuditLog
 from bus.security.keyring import Keyring
 from bus.sentences import Said
+from bus.stores.snapshot import Snapshot
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
+from lookup import failovers, migrations
+from lookup.api import LookupApi
+from lookup.failovers import Failovers
+from lookup.failovers_api import FailoversResource
 from lookup.migrations import Migrations
-from lookup.migrations_app import MigrationsApp
+from lookup.migrations_api import MigrationsResource
 from lookup.migrator import Migrator
 from lookup.nsqlookupd import NsqlookupdClient
 from lookup.planning import Planning
@@ -111,16 +116,29 @@ class Proxy:
         self.write(produce)
         self.documents = Documents(world.store)
         self.documents.is_away = is_away
-        self.migrations = Migrations(self.documents, world.folder / member.owner)
+        data = world.folder / member.owner
+        kept = Snapshot(self.documents, data, frozenset({migrations.COLLECTION, failovers.COLLECTION}), migrations.MARK)
+        self.migrations, self.failovers = Migrations(self.documents, kept, data), Failovers(kept, data)
         self.routing = Routing(self.path, NsqlookupdClient(member.owner), world.clock, lambda: 0.5)
         parts: Any = world
         self.migrator = Migrator(
-            self.migrations, self.routing, parts, parts, lambda: world.members, lambda: member, world.clock
+            self.migrations,
+            self.failovers,
+            self.routing,
+            parts,
+            parts,
+            lambda: world.members,
+            lambda: member,
+            world.clock,
         )
         planning = Planning(self.migrations, self.routing, parts, parts, world.clock)
         self.keyring = Keyring(world.store, world.clock.now)
         self.audit = AuditLog(self.documents, world.clock)
-        self.app = MigrationsApp(self.migrations, self.migrator, planning, self.keyring, self.audit, world.clock)
+        resources = (
+            MigrationsResource(self.migrations, self.migrator, planning, world.clock),
+            FailoversResource(self.failovers, self.routing, parts, world.clock),
+        )
+        self.app = LookupApi(resources, self.keyring, self.audit)
 
     def write(self, produce: str, consume: str = "") -> None:
         """Write its file."""

@@ -1,0 +1,143 @@
+"""``/api/v1/lookup/failovers``: rooms that people have declared lost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from bus.domain.routing.answers import Unreadable, merge_lists, opened
+from bus.domain.routing.failover import Failover, Phase, begin_failover, following
+from bus.domain.times import format_time
+from bus.errors import Conflict
+from bus.ports.clock import Clock
+from bus.sentences import Said, joined, sentence
+from lookup.api import Change, Done, read_as
+from lookup.evidence import Evidence
+from lookup.failovers import Failovers
+from lookup.nsqlookupd import Away
+from lookup.routing import Routing
+
+_ALL: Final = "/failovers"
+_END: Final = re.compile(r"/failovers/([^/]{1,200})/end")
+_OK: Final = 200
+_CREATED: Final = 201
+_MOST_TOPICS: Final = 1_000
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    room: str
+    to: str = ""
+    force: bool = False
+
+
+class _Ended(msgspec.Struct, forbid_unknown_fields=True):
+    force: bool = False
+
+
+class FailoversResource:
+    """A failover is refused while the room's clusters answer, and its end while something waits elsewhere."""
+
+    def __init__(self, failovers: Failovers, routing: Routing, evidence: Evidence, clock: Clock) -> None:
+        self._failovers = failovers
+        self._routing = routing
+        self._evidence = evidence
+        self._clock = clock
+
+    def look(self, path: str) -> Done | None:
+        """Return all of them."""
+        return (
+            Done(_OK, {"items": [_shown(one) for one in self._failovers.all], "next": None}) if path == _ALL else None
+        )
+
+    def change(self, path: str, body: bytes, by: str) -> Change | None:
+        """Return what begins or ends one."""
+        if path == _ALL:
+            return lambda: self._begin(body, by)
+        found = _END.fullmatch(path)
+        return (lambda: self._end(unquote(found[1]), body)) if found is not None else None
+
+    async def _begin(self, body: bytes, by: str) -> Done:
+        asked = read_as(body, _Asked)
+        failover = begin_failover(self._routing.rooms, asked.room, asked.to, by, self._clock.now())
+        answering = [name for name in failover.lost if await self._answers(name)]
+        if answering and not asked.force:
+            raise Conflict(
+                sentence("{names} of {room} answers; nothing was changed", names=", ".join(answering), room=asked.room),
+                hint=sentence(
+                    "move its topics with migrations, which lose no order; or force it: {option}", option="--force"
+                ),
+            )
+        await self._failovers.put(failover)
+        return Done(_CREATED, _shown(failover))
+
+    async def _end(self, room: str, body: bytes) -> Done:
+        forced = read_as(body, _Ended).force
+        before = self._failovers.get(room)
+        after = following(before, self._clock.now())
+        if after.phase is Phase.ENDED and not forced and (waiting := await self._waiting(before)):
+            raise Conflict(
+                sentence(
+                    "consumers are still needed on {to}: {waiting}; nothing was changed", to=before.to, waiting=waiting
+                ),
+                hint=sentence("wait until it is consumed, or leave it there: {option}", option="--force"),
+            )
+        await self._failovers.put(after)
+        return Done(_OK, _shown(after))
+
+    async def _answers(self, name: str) -> bool:
+        try:
+            return bool(await self._routing.clusters[name].ask("/ping"))
+        except (Away, KeyError):
+            return False
+
+    async def _waiting(self, failover: Failover) -> Said:
+        """Return which topics have messages where only the failover has them consumed; empty when none has."""
+        try:
+            topics = await self._topics(failover)
+        except Away as error:
+            return error.said
+        except Unreadable as error:
+            return str(error)
+        return joined(await self._look(topics[:_MOST_TOPICS], failover.to))
+
+    async def _topics(self, failover: Failover) -> list[str]:
+        """Return the topics of the other cluster that nobody would consume there; raises ``Away``."""
+        cluster = self._routing.clusters.get(failover.to)
+        if cluster is None:
+            raise Away(sentence("{name} is no cluster of this proxy's file", name=failover.to))
+        told = [opened(one.content) for one in await cluster.ask("/topics")]
+        return [topic for topic in merge_lists(told, "topics")["topics"] if self._is_only_here(topic, failover)]
+
+    async def _look(self, topics: Sequence[str], name: str) -> list[Said]:
+        cluster = self._routing.clusters.get(name)
+        sights = await asyncio.gather(*(self._evidence.look(cluster, name, topic) for topic in topics))
+        found: list[Said] = []
+        for topic, sight in zip(topics, sights, strict=True):
+            if not sight.is_whole:
+                found.append(joined(sight.unknown))
+            elif sight.waiting:
+                found.append(sentence("{count} messages of {topic} wait", count=sight.waiting, topic=topic))
+        return found
+
+    def _is_only_here(self, topic: str, failover: Failover) -> bool:
+        route = self._routing.usual(topic)
+        return (
+            route is not None and not set(failover.lost).isdisjoint(route.produce) and failover.to not in route.consume
+        )
+
+
+def _shown(failover: Failover) -> dict[str, Any]:
+    return {
+        "room": failover.room,
+        "lost": failover.lost,
+        "to": failover.to,
+        "phase": failover.phase,
+        "since": format_time(failover.at),
+        "by": failover.by,
+        "began_at": format_time(failover.began_at),
+    }
