@@ -26,6 +26,7 @@ class _Channel(msgspec.Struct):
     depth: int = 0
     in_flight_count: int = 0
     deferred_count: int = 0
+    delayed_queue_count: int = 0
     client_count: int = 0
     client_num: int = 0
     clients: list[Any] | None = None
@@ -33,7 +34,12 @@ class _Channel(msgspec.Struct):
     @property
     def seen(self) -> ChannelSeen:
         consumers = max(self.client_count, self.client_num, len(self.clients or ()))
-        return ChannelSeen(self.channel_name, self.depth, self.in_flight_count, self.deferred_count, consumers)
+        deferred = self.deferred_count + self.delayed_queue_count
+        return ChannelSeen(self.channel_name, self.depth, self.in_flight_count, deferred, consumers)
+
+
+class _Publishing(msgspec.Struct):
+    protocol: str = ""
 
 
 class _Topic(msgspec.Struct):
@@ -42,6 +48,14 @@ class _Topic(msgspec.Struct):
     depth: int = 0
     message_count: int = 0
     channels: list[_Channel] | None = None
+    client_pub_stats: list[_Publishing] | msgspec.UnsetType | None = msgspec.UNSET
+
+    @property
+    def writers(self) -> int | None:
+        """How many connections publish, as the fork tells; who published over HTTP it lists long after."""
+        if self.client_pub_stats is msgspec.UNSET:
+            return None
+        return sum(not one.protocol.startswith("http") for one in self.client_pub_stats or ())
 
 
 class _Counted(msgspec.Struct):
@@ -58,10 +72,15 @@ class _Stats(msgspec.Struct):
     producers: list[_Producer] | msgspec.UnsetType | None = msgspec.UNSET
 
     def writers(self, topic: str) -> int | None:
-        """Return how many connections publish to a topic; of who does not tell to which, all. None when nobody tells.
+        """Return how many connections publish to a topic; None when nobody tells.
 
-        Stock nsqd counts by topic, and its fork lists connections that have not subscribed.
+        The fork tells it of each partition, stock nsqd of each connection. Of one that does not say to which topic it
+        publishes, any may be meant.
         """
+        told = [found.writers for found in self.topics or () if found.topic_name == topic]
+        counted = [writers for writers in told if writers is not None]
+        if counted:
+            return sum(counted)
         if self.producers is msgspec.UNSET:
             return None
         return sum(_publishes(one, topic) for one in self.producers or ())

@@ -116,6 +116,16 @@ async def test_partitions_of_the_fork_are_those_of_their_leaders() -> None:
     assert found.waiting == 9  # a log's length is no backlog
 
 
+async def test_the_fork_tells_who_publishes_to_each_partition_and_what_is_delayed_on_disk() -> None:
+    answer = Answer(("billing",), (), {"0": peer(10), "1": peer(10)}, {"partition_num": 2})
+    node = fork("0", "1")
+    for topic, protocols in zip(node["topics"], (["tcp", "http"], []), strict=True):
+        topic["client_pub_stats"] = [{"protocol": one, "remote_address": "h:9", "pub_count": 3} for one in protocols]
+        topic["channels"][0] |= {"depth": 0, "in_flight_count": 0, "delayed_queue_count": 4}
+    found = await look(FakeCluster(answer), FakeClient(h11=node))
+    assert (found.producers, found.waiting) == (1, 8)
+
+
 async def test_a_partition_without_a_leader_may_hold_anything() -> None:
     meta = {"partition_num": 2}
     answer = Answer(("billing",), (), {"0": peer(10)}, meta)
