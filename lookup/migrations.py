@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from bus.cluster.member import Member
+from bus.cluster.member import COLLECTION as MEMBERS
 from bus.domain.routing.migration import Migration, refuse_second
 from bus.domain.routing.rooms import Route
 from bus.errors import Conflict, NotFound
@@ -25,6 +25,16 @@ _MARK: Final = "begun"
 MARK: Final = (COLLECTION, _MARK)
 """A document that is written whenever a migration begins, and never deleted."""
 _LOADED_WITHIN: Final = 2.0
+_ROLE: Final = "lookup"
+
+
+class _Member(msgspec.Struct):
+    """What counts of a process; that of another version may tell more, or less."""
+
+    owner: str
+    node: str
+    roles: tuple[str, ...]
+    started_at: int
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -157,17 +167,21 @@ class Migrations:
             await self._documents.put(CONFIRMED, owner, msgspec.json.encode(said))
             self._said = (owner, said)
 
-    async def confirmed(self, members: Iterable[Member]) -> dict[str, Confirmed | None]:
-        """Return what each of these proxies says in this life, by its node and owner; None for one that did not."""
+    async def confirmed(self) -> dict[str, Confirmed | None]:
+        """Return what each live proxy says in this life, by its node and owner; None for one that said nothing.
+
+        Which proxies live says the store at that moment, and not this process, which may have been cut off from it.
+        """
+        members = [_member(document) for document in await self._documents.list(MEMBERS)]
         found = {document.key: _confirmed(document) for document in await self._documents.list(CONFIRMED)}
         if self._said is not None and self._said[0] not in found:
             self._said = None  # the store was emptied: it is told again
         answers: dict[str, Confirmed | None] = {}
         for member in members:
-            said = found.get(member.owner)
-            answers[f"{member.node} ({member.owner})"] = (
-                said if said is not None and said.life == member.started_at else None
-            )
+            if member is not None and _ROLE in member.roles:
+                said = found.get(member.owner)
+                is_of_now = said is not None and said.life == member.started_at
+                answers[f"{member.node} ({member.owner})"] = said if is_of_now else None
         return answers
 
     def _take(self, documents: Sequence[Document]) -> None:
@@ -201,6 +215,14 @@ def unconfirmed(migration: Migration, said: Mapping[str, Confirmed | None]) -> l
 def is_home(migration: Migration, said: Mapping[str, Confirmed | None]) -> bool:
     """Whether the files of all proxies give the last route."""
     return all(one is not None and migration.id in one.at_home for one in said.values())
+
+
+def _member(document: Document) -> _Member | None:
+    """Return a process; None for one that the others have declared gone."""
+    try:
+        return msgspec.json.decode(document.value, type=_Member)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _confirmed(document: Document) -> Confirmed | None:

@@ -24,7 +24,6 @@ from lookup.routing import Routing
 
 _log = logging.getLogger(__name__)
 EVERY: Final = 1.0
-_ROLE: Final = "lookup"
 
 
 class Known(NamedTuple):
@@ -61,8 +60,6 @@ class Migrator:
     ----------
     me
         This process as its membership has it.
-    members
-        Gives all live processes of the bus, this one too.
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class Migrator:
         routing: Routing,
         evidence: Evidence,
         preparation: Preparation,
-        members: Callable[[], Sequence[Member]],
         me: Callable[[], Member],
         clock: Clock,
     ) -> None:
@@ -81,7 +77,6 @@ class Migrator:
         self._routing = routing
         self._evidence = evidence
         self._preparation = preparation
-        self._members = members
         self._me = me
         self._clock = clock
         self._watching: dict[str, _Watching] = {}
@@ -151,13 +146,12 @@ class Migrator:
         return Confirmed(self._me().started_at, turns, frozenset(elsewhere), frozenset(at_home))
 
     async def _move(self, migration: Migration) -> None:
-        members = [member for member in self._members() if _ROLE in member.roles]
         if migration.has_ended:
-            if is_home(migration, await self._migrations.confirmed(members)):
+            if is_home(migration, await self._migrations.confirmed()):
                 await self._replace(migration, settle(migration))
             return
         watching = self._watching.setdefault(migration.id, _Watching())
-        seen = await self.look(migration, watching, members)
+        seen = await self.look(migration, watching)
         self._known[migration.id] = Known(seen, watching.trouble)
         watching.trouble = await self._prepare(migration, seen)
         after = know_nodes(migration, seen)
@@ -166,11 +160,11 @@ class Migrator:
         if after != migration:
             await self._replace(migration, after)
 
-    async def look(self, migration: Migration, watching: _Watching, members: Sequence[Member]) -> Seen:
+    async def look(self, migration: Migration, watching: _Watching) -> Seen:
         """Ask both clusters and all proxies."""
         source, target = await asyncio.gather(*(self._look(migration, watching.watches[side], side) for side in Side))
         try:
-            missing = unconfirmed(migration, await self._migrations.confirmed(members))
+            missing = unconfirmed(migration, await self._migrations.confirmed())
         except StoreError as error:
             missing = [sentence("the store is away: {error}", error=str(error))]
         return Seen(source, target, tuple(missing), watching.in_force(migration.turn, missing, self._clock.monotonic()))

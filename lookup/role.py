@@ -64,9 +64,7 @@ class LookupService:
         kept = Snapshot(context.store, data, frozenset({migrations.COLLECTION, failovers.COLLECTION}), migrations.MARK)
         moving, lost = Migrations(context.store, kept, data), Failovers(kept, data)
         evidence, preparation = Evidence(self._client), Preparation(self._client)
-        self._migrator = Migrator(
-            moving, lost, self._routing, evidence, preparation, lambda: members.all, lambda: members.me, clock
-        )
+        self._migrator = Migrator(moving, lost, self._routing, evidence, preparation, lambda: members.me, clock)
         planning = Planning(moving, self._routing, evidence, preparation, clock)
         resources = (
             MigrationsResource(moving, self._migrator, planning, clock),

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.member import Member
 from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
 from bus.errors import StoreUnavailable
@@ -39,14 +40,14 @@ INTERVAL = 10.0
 class Documents:
     """The store as one proxy reaches it."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
+    def __init__(self, world: World) -> None:
+        self._world = world
         self.is_away = False
 
     def _reach(self) -> MemoryStore:
         if self.is_away:
             raise StoreUnavailable("it is away")
-        return self._store
+        return self._world.store
 
     async def get(self, collection: str, key: str) -> Document | None:
         return await self._reach().get(collection, key)
@@ -54,6 +55,9 @@ class Documents:
     async def list(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None
     ) -> list[Document]:
+        if collection == MEMBERS:
+            self._reach()
+            return [Document(one.owner, 1, msgspec.json.encode(one)) for one in self._world.members]
         return await self._reach().list(collection, prefix=prefix, after=after, limit=limit)
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
@@ -114,7 +118,7 @@ class Proxy:
         self.member = member
         self.path = world.folder / f"{member.owner}.json"
         self.write(produce)
-        self.documents = Documents(world.store)
+        self.documents = Documents(world)
         self.documents.is_away = is_away
         data = world.folder / member.owner
         kept = Snapshot(self.documents, data, frozenset({migrations.COLLECTION, failovers.COLLECTION}), migrations.MARK)
@@ -127,7 +131,6 @@ class Proxy:
             self.routing,
             parts,
             parts,
-            lambda: world.members,
             lambda: member,
             world.clock,
         )
