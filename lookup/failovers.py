@@ -14,6 +14,7 @@ from bus.errors import Conflict, NotFound
 from bus.ports.store import Document
 from bus.sentences import sentence
 from bus.stores.snapshot import Snapshot, read_kept
+from lookup.migrations import ensure_mark
 
 _log = logging.getLogger(__name__)
 COLLECTION: Final = "lookup_failovers"
@@ -69,6 +70,7 @@ class Failovers:
                 ),
                 hint=sentence("end it first: {command}", command=f"bus lookup failover {failover.room} --end"),
             )
+        await ensure_mark(self._kept)
         stored = await self._kept.put(COLLECTION, failover.room, msgspec.json.encode(failover), version=version)
         self._found[failover.room] = (failover, stored)
 

@@ -23,7 +23,7 @@ COLLECTION: Final = "lookup_migrations"
 CONFIRMED: Final = "lookup_confirmed"
 _MARK: Final = "begun"
 MARK: Final = (COLLECTION, _MARK)
-"""A document that is written whenever a migration begins, and never deleted."""
+"""A document that is there as soon as there is any other: a store without it was emptied."""
 _LOADED_WITHIN: Final = 2.0
 _ROLE: Final = "lookup"
 
@@ -137,7 +137,7 @@ class Migrations:
         Conflict
             Somebody else began one of this topic at the same time.
         """
-        await self._kept.put(COLLECTION, _MARK, b"{}")
+        await ensure_mark(self._kept)
         try:
             version = await self._kept.put(COLLECTION, migration.id, msgspec.json.encode(migration), version=0)
         except Conflict as error:
@@ -194,6 +194,12 @@ class Migrations:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 _log.error("the migration %s is of another version; it has no effect here", document.key)
         self._found = found
+
+
+async def ensure_mark(kept: Snapshot) -> None:
+    """Write the mark before the first document; a store that was emptied gets back what it had first."""
+    if await kept.get(*MARK) is None:
+        await kept.put(*MARK, b"{}")
 
 
 def number_of(migration: Migration) -> int:

@@ -20,7 +20,13 @@ from bus.serving.exposition import Exposition
 from bus.serving.sockets import PAGES
 
 _log = logging.getLogger(__name__)
-_SERVED_BY: Final = {"/v1/messages": "receiver", "/v1/events": "receiver", "/api/v1": "admin", "/admin": "admin"}
+_SERVED_BY: Final = {
+    "/v1/messages": "receiver",
+    "/v1/events": "receiver",
+    "/api/v1/lookup": "lookup",
+    "/api/v1": "admin",
+    "/admin": "admin",
+}
 _POLICY_VIOLATION: Final = 1008
 
 

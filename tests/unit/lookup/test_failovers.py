@@ -61,6 +61,18 @@ async def test_it_is_in_force_in_all_proxies_and_without_the_store(proxy: Proxy)
     assert [(one.resource, one.status) for one in entries] == [("lookup/failovers", 201)]
 
 
+async def test_a_store_that_was_wiped_gets_it_back(proxy: Proxy) -> None:
+    Answers(proxy, "bc")
+    await proxy.call("POST", "/failovers", {"room": "a", "to": "b"})
+    await turn(proxy)
+    for collection in ("lookup_migrations", "lookup_failovers"):
+        for document in await proxy.world.store.list(collection):
+            await proxy.world.store.delete(collection, document.key)
+    await turn(proxy)
+    assert proxy.route == (("b",), ("b", "a"))
+    assert len(await proxy.world.store.list("lookup_failovers")) == 1
+
+
 async def test_consumers_stay_until_all_is_consumed(proxy: Proxy) -> None:
     Answers(proxy, "abc")
     await proxy.call("POST", "/failovers", {"room": "a", "to": "b", "force": True})
