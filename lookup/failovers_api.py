@@ -66,8 +66,9 @@ class FailoversResource:
         failover = begin_failover(self._routing.rooms, asked.room, asked.to, by, self._clock.now())
         answering = [name for name in failover.lost if await self._answers(name)]
         if answering and not asked.force:
+            names = ", ".join(answering)
             raise Conflict(
-                sentence("{names} of {room} answers; nothing was changed", names=", ".join(answering), room=asked.room),
+                sentence("{room} is not lost: {names} answers; nothing was changed", room=asked.room, names=names),
                 hint=sentence(
                     "move its topics with migrations, which lose no order; or force it: {option}", option="--force"
                 ),

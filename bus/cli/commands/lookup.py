@@ -13,7 +13,6 @@ from bus.cli.api import Api
 from bus.cli.grouping import grouped
 from bus.cli.options import ApiKey, AsJson
 from bus.cli.output import plain, print_fields, print_json, print_table
-from bus.domain.durations import format_duration
 from bus.errors import ConfigurationError
 
 DEFAULT_LOOKUP: Final = "http://127.0.0.1:4161"
@@ -230,7 +229,7 @@ def _show(found: Body, *, as_json: bool) -> None:
 
 def _stopped(found: Body) -> str:
     """Return for how long producers were stopped, and whether they are still."""
-    length = format_duration(found["producers_stopped_ms"])
+    length = f"{found['producers_stopped_ms'] / 1000:.1f} s"
     return f"{length}, still" if found["producers_stopped"] else length
 
 

@@ -41,7 +41,7 @@ async def proxy(tmp_path: Path) -> Proxy:
 async def test_a_room_that_answers_is_not_lost_unless_forced(proxy: Proxy) -> None:
     there = Answers(proxy, "abc")
     refused = await proxy.call("POST", "/failovers", {"room": "a", "to": "b"})
-    assert (refused.status_code, "a of a answers" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "a is not lost: a answers" in refused.json()["detail"]) == (409, True)
     assert (await proxy.call("POST", "/failovers", {"room": "a", "to": "b", "force": True})).status_code == 201
     await turn(proxy)
     assert proxy.route == (("b",), ("b", "a"))
