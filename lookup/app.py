@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
-from typing import Any, Final
+from posixpath import normpath
+from typing import Final
 from urllib.parse import parse_qs
 
-from bus.domain.routing.answers import Unreadable, merge_lists, merge_nodes, opened
 from bus.domain.routing.rooms import Access
 from bus.http.asgi import JSON, Receive, Scope, Send, answer
 from bus.telemetry import metrics
-from lookup.cluster import Cluster
+from lookup.cluster import Cluster, message_of
 from lookup.listlookup import listed_alone
+from lookup.lists import MERGED, ask_all
 from lookup.lookups import Lookups
 from lookup.nsqlookupd import VIA, Away, Passed, passed_by
 from lookup.query import Malformed, read_query
@@ -25,7 +24,6 @@ _log = logging.getLogger(__name__)
 CLUSTER: Final = "cluster"
 """Query argument, and header of the answer: the one cluster that a request is for."""
 _CHOSEN: Final = b"bus-lookup-cluster"
-_LISTS: Final = {"/topics": "topics", "/channels": "channels"}
 # Of versions before 1.0, which take them by GET.
 _OLD_CHANGES: Final = frozenset(
     {"/create_topic", "/delete_topic", "/create_channel", "/delete_channel", "/tombstone_topic_producer"}
@@ -35,9 +33,10 @@ _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _LOOP: Final = 508
 _UNAVAILABLE: Final = 503
-_BAD_GATEWAY: Final = 502
 _MOST_BODY: Final = 2**20
 _MOST_FIELDS: Final = 50
+_PORT_DIGITS: Final = 5
+_TOO_LARGE: Final = 413
 
 
 class LookupApp:
@@ -56,9 +55,7 @@ class LookupApp:
         self._lookups = lookups
         self._own = {
             "/lookup": self._lookup,
-            "/topics": self._list,
-            "/channels": self._list,
-            "/nodes": self._nodes,
+            **dict.fromkeys(MERGED, self._list),
             "/listlookup": self._listlookup,
             "/info": self._info,
         }
@@ -74,10 +71,12 @@ class LookupApp:
             await answer(send, _OK, b"OK", "text/plain; charset=utf-8")
         elif own is not None:
             await self._send(scope, send, await own(scope, via.decode("latin-1")))
-        elif scope["method"] in _READING and path not in _OLD_CHANGES:
-            await self._pass(scope, receive, send)
+        elif normpath(path) != (path.rstrip("/") or "/"):
+            await self._send(scope, send, refused(_BAD_REQUEST, "INVALID_PATH", has_envelope=False))
+        elif scope["method"] in _READING and path.rstrip("/") not in _OLD_CHANGES:
+            await self._pass(scope, send)
         else:
-            await self._change(scope, send, via.decode("latin-1"))
+            await self._change(scope, receive, send, via.decode("latin-1"))
 
     async def _lookup(self, scope: Scope, via: str) -> Replies:
         try:
@@ -90,35 +89,15 @@ class LookupApp:
         return await told
 
     async def _list(self, scope: Scope, via: str) -> Replies:
-        """Return what all clusters know together; where they tell more of it, that as well."""
-        name = _LISTS[scope["path"]]
-        found, absent = await self._everywhere(scope, via)
-        if not found:
-            return self._nobody(absent)
-        try:
-            merged = merge_lists(found, name)
-            more = [entry for one in found for entry in one.get("meta_info") or []]
-        except Unreadable as error:
-            return refused(_BAD_GATEWAY, str(error), has_envelope=self._has_fork)
-        content = {**merged, "meta_info": more} if any("meta_info" in one for one in found) else merged
-        return answered(content, has_envelope=self._has_fork, fields=missing(absent))
-
-    async def _nodes(self, scope: Scope, via: str) -> Replies:
-        found, absent = await self._everywhere(scope, via)
-        if not found:
-            return self._nobody(absent)
-        try:
-            content = merge_nodes(found)
-        except Unreadable as error:
-            return refused(_BAD_GATEWAY, str(error), has_envelope=self._has_fork)
-        return answered(content, has_envelope=self._has_fork, fields=missing(absent))
-
-    async def _everywhere(self, scope: Scope, via: str) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """Return what can be read of all clusters' answers, and the names of those that gave none."""
-        clusters = self._routing.clusters
-        results = await asyncio.gather(*(_contents(one, _target(scope), via) for one in clusters.values()))
-        absent = [name for name, contents in zip(clusters, results, strict=True) if contents is None]
-        return [content for contents in results for content in contents or ()], absent
+        """Return what all clusters know together."""
+        found = await ask_all(self._routing.clusters, scope["path"], _target(scope), via)
+        fields = missing(found.absent)
+        if found.content is not None:
+            return answered(found.content, has_envelope=self._has_fork, fields=fields)
+        if found.refusal is not None:
+            return refused(found.refusal.status, message_of(found.refusal), has_envelope=self._has_fork, fields=fields)
+        message = f"no nsqlookupd of {', '.join(found.absent)} gives a list that can be read"
+        return refused(_UNAVAILABLE, message, has_envelope=self._has_fork, fields=fields)
 
     async def _listlookup(self, scope: Scope, _: str) -> Replies:
         host, port = _reached_at(scope)
@@ -127,27 +106,35 @@ class LookupApp:
     async def _info(self, _scope: Scope, _: str) -> Replies:
         return answered({"version": self._version}, has_envelope=self._has_fork)
 
-    async def _change(self, scope: Scope, send: Send, via: str) -> None:
+    async def _change(self, scope: Scope, receive: Receive, send: Send, via: str) -> None:
         """Have one cluster make a change: the one that is named, or the one that the topic is produced to."""
         cluster = self._chosen(scope)
         if cluster is None:
             await self._send(scope, send, self._undecided(scope))
             return
+        body = await _body(receive)
+        if body is None:
+            await self._send(scope, send, refused(_TOO_LARGE, "BODY_TOO_BIG", has_envelope=self._has_fork))
+            return
         try:
-            done = await cluster.change(scope["method"], _target(scope), via)
+            done = await cluster.change(scope["method"], _target(scope), via, body)
         except Away as error:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
             return
         _log.info("%s %s was done by cluster %s: %d", scope["method"], scope["path"], cluster.name, done.status)
         await answer(send, done.status, done.content, JSON, (_CHOSEN, cluster.name.encode("ascii", "replace")))
 
-    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _pass(self, scope: Scope, send: Send) -> None:
         """Pass a question on as it is, to the cluster that is named, that its topic is produced to, or the first."""
         clusters = self._routing.clusters
-        cluster = self._chosen(scope) or next(iter(clusters.values()))
+        cluster = self._chosen(scope)
+        if cluster is None and CLUSTER in _arguments(scope):
+            await self._send(scope, send, self._undecided(scope))
+            return
+        cluster = cluster or next(iter(clusters.values()))
         headers = dict(scope["headers"])
         try:
-            async with cluster.passing(scope["method"], _target(scope), headers, _body(receive)) as passed:
+            async with cluster.passing(scope["method"], _target(scope), headers) as passed:
                 await _stream(send, passed)
         except Away as error:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
@@ -167,10 +154,6 @@ class LookupApp:
         known = f"name the cluster that is to do {scope['path'][:100]}: {CLUSTER}=NAME of {names}"
         return refused(_BAD_REQUEST, known, has_envelope=self._has_fork)
 
-    def _nobody(self, absent: Sequence[str]) -> Replies:
-        message = f"no nsqlookupd of {', '.join(absent)} answers"
-        return refused(_UNAVAILABLE, message, has_envelope=self._has_fork, fields=missing(absent))
-
     @property
     def _has_fork(self) -> bool:
         return any(cluster.is_fork for cluster in self._routing.clusters.values())
@@ -180,39 +163,27 @@ class LookupApp:
         await answer(send, status, body, JSON, *fields)
 
 
-async def _contents(cluster: Cluster, target: str, via: str) -> list[Mapping[str, Any]] | None:
-    """Return the answers of a cluster that can be read; None when there is none."""
-    try:
-        found = await cluster.ask(target, via)
-        return [opened(one.content) for one in found if one.status == _OK]
-    except (Away, Unreadable) as error:
-        _log.debug("cluster %s is left out of %s: %s", cluster.name, target, error)
-        return None
-
-
 async def _stream(send: Send, passed: Passed) -> None:
     await send({"type": "http.response.start", "status": passed.status, "headers": list(passed.headers)})
     try:
-        async with aclosing(passed.pieces) as pieces:  # type: ignore[type-var]
-            async for piece in pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-    except OSError as error:
-        _log.warning("an answer that was passed on was cut off: %s", error)
-        raise
+        async for piece in passed.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    except Away as error:
+        # The head is sent: the client must see that this is not all.
+        raise ConnectionError(f"an answer that was passed on was cut off: {error}") from error
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _body(receive: Receive) -> AsyncIterator[bytes]:
-    size = 0
+async def _body(receive: Receive) -> bytes | None:
+    """Return a small body; None for one that is cut off, or too large."""
+    gathered = bytearray()
     while True:
         event = await receive()
-        piece: bytes = event.get("body", b"")
-        size += len(piece)
-        if size > _MOST_BODY or event["type"] == "http.disconnect":
-            raise OSError("the request's body is too large, or was cut off")
-        yield piece
+        gathered += event.get("body", b"")
+        if event["type"] != "http.request" or len(gathered) > _MOST_BODY:
+            return None
         if not event.get("more_body"):
-            return
+            return bytes(gathered)
 
 
 def _target(scope: Scope) -> str:
@@ -235,7 +206,7 @@ def _reached_at(scope: Scope) -> tuple[str, int]:
     """Return the host and port by which the client knows this proxy."""
     named = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     host, _, port = named.rpartition(":")
-    if host and port.isdecimal():
+    if host and len(port) <= _PORT_DIGITS and port.isdecimal():
         return host.strip("[]"), int(port)
     server = scope.get("server") or ("127.0.0.1", 0)
     return named or str(server[0]), int(server[1] or 0)

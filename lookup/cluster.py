@@ -29,6 +29,9 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 15.0
 _REGISTERED_WITHIN: Final = 60.0
 """Seconds within which nsqds that live have registered again; they try every 15."""
+_MOST_ASKED: Final = 64
+"""Questions that a cluster is asked at the same time; who waits for a place longer than for an answer gets none."""
+_CHANGED_WITHIN: Final = 15.0
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 
@@ -39,6 +42,8 @@ class _Server:
     def __init__(self, address: str, noise: Callable[[], float]) -> None:
         self.address = address
         self.trouble: Said = ""
+        self.doubt: Said = ""
+        self.settled_at = float("-inf")
         self.tried_from = 0.0
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, noise)
 
@@ -54,9 +59,13 @@ class _Server:
         self.trouble = trouble
         self.tried_from = now + _FIRST_PAUSE
 
+    def answer_badly(self, said: Said) -> None:
+        """Note that it answered one question as no nsqlookupd does, or failed at it; it may answer others well."""
+        self.doubt = said
+
     def answer(self) -> None:
         """Note an answer to a client's question."""
-        self.trouble = ""
+        self.trouble = self.doubt = ""
         self._backoff.succeed()
 
     def revive(self) -> None:
@@ -92,7 +101,7 @@ class Cluster:
         self._leader = ""
         self._turn = 0
         self._listed_at = float("-inf")
-        self._settled_at = float("-inf")
+        self._asking = asyncio.Semaphore(_MOST_ASKED)
 
     @property
     def is_up(self) -> bool:
@@ -102,7 +111,10 @@ class Cluster:
     @property
     def trouble(self) -> Said:
         """Why it is left out of answers; empty while it is not."""
-        return "" if self.is_up else joined(server.trouble for server in self._servers.values())
+        if not self.is_up:
+            return joined(server.trouble for server in self._servers.values())
+        doubts = [server.doubt for server in self._servers.values() if not server.trouble]
+        return joined(doubts) if all(doubts) else ""
 
     @property
     def troubles(self) -> dict[str, Said]:
@@ -138,7 +150,7 @@ class Cluster:
             return [await self._in_turn(target, via)]
         return await self._everybody(target, via)
 
-    async def change(self, method: str, target: str, via: str) -> Answered:
+    async def change(self, method: str, target: str, via: str, body: bytes = b"") -> Answered:
         """Have a change made: by the leader of the fork, by every stock nsqlookupd, which know of one another nothing.
 
         Returns the first refusal, or else an answer.
@@ -146,35 +158,34 @@ class Cluster:
         Raises
         ------
         Away
-            Of the fork the leader does not answer, or is not known; of stock NSQ one does not: others may have made
-            the change.
+            Of the fork the leader does not answer, or is not known; of stock NSQ one does not; nothing is known of the
+            cluster yet. The text tells who has made the change.
         """
-        if self.is_fork:
+        if self.is_fork is not False:
             await self._list(list(self._servers.values()))
-            if not self._leader:
-                raise Away(sentence("cluster {name} tells no leader of its nsqlookupds", name=self.name))
-            addresses = [self._leader]
-        else:
-            addresses = list(self._servers)
-        answers = await asyncio.gather(
-            *(self._client.ask(one, target, within=2 * ANSWER_WITHIN, method=method, via=via) for one in addresses)
+        if self.is_fork is None:
+            raise Away(self.trouble or sentence("cluster {name} does not tell its nsqlookupds", name=self.name))
+        if self.is_fork and not self._leader:
+            raise Away(sentence("cluster {name} tells no leader of its nsqlookupds", name=self.name))
+        addresses = [self._leader] if self.is_fork else list(self._servers)
+        found = await all_of(
+            [
+                _attempted(self._client.ask(one, target, within=_CHANGED_WITHIN, method=method, via=via, body=body))
+                for one in addresses
+            ]
         )
-        return next((answer for answer in answers if answer.status != _OK), answers[0])
+        return _whole_change(addresses, found)
 
     @asynccontextmanager
-    async def passing(
-        self, method: str, target: str, headers: Mapping[bytes, bytes], body: AsyncIterator[bytes]
-    ) -> AsyncIterator[Passed]:
+    async def passing(self, method: str, target: str, headers: Mapping[bytes, bytes]) -> AsyncIterator[Passed]:
         """Pass a request on to one of its nsqlookupds; raises ``Away`` when that one does not answer."""
         server = self._up()[0]
         try:
-            async with self._client.passing(
-                server.address, method, target, headers, body, _TRIES * ANSWER_WITHIN
-            ) as passed:
-                server.answer()
+            async with self._client.passing(server.address, method, target, headers, _TRIES * ANSWER_WITHIN) as passed:
                 yield passed
         except Away as error:
-            server.fail(error.said, self._clock.monotonic())
+            if not error.is_here:
+                server.fail(error.said, self._clock.monotonic())
             raise
 
     async def _one(self, target: str, via: str) -> Answer:
@@ -199,8 +210,8 @@ class Cluster:
             said = sentence(
                 "http://{address} answers as no nsqlookupd does: {error}", address=server.address, error=str(error)
             )
-            server.fail(said, self._clock.monotonic())
-            raise Away(said) from error
+            server.answer_badly(said)
+            raise Away(said, is_here=True) from error
 
     async def _in_turn(self, target: str, via: str) -> Answered:
         why: Said = ""
@@ -215,18 +226,38 @@ class Cluster:
         return _good(await all_of([_attempted(self._ask(server, target, via)) for server in self._up()]))
 
     async def _ask(self, server: _Server, target: str, via: str) -> Answered:
+        await self._place()
         try:
             answered = await self._client.ask(server.address, target, within=ANSWER_WITHIN, via=via)
         except Away as error:
-            server.fail(error.said, self._clock.monotonic())
+            if error.is_here:
+                server.answer_badly(error.said)
+            else:
+                server.fail(error.said, self._clock.monotonic())
             raise
+        finally:
+            self._asking.release()
         server.answer()
         return answered
 
+    async def _place(self) -> None:
+        """Wait for one of the places of those who ask at the same time."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await self._asking.acquire()
+        except TimeoutError:
+            raise Away(sentence("too much is asked of {name} at this moment", name=self.name), is_here=True) from None
+
     @property
     def is_settling(self) -> bool:
-        """Whether it may know less than it did: stock nsqlookupds that were all away learn anew what there is."""
-        return not self.is_fork and self._clock.monotonic() < self._settled_at
+        """Whether it may know less than it did: stock nsqlookupds that were started anew learn again what there is."""
+        if self.is_fork:
+            return False
+        now = self._clock.monotonic()
+        up = [server for server in self._servers.values() if not server.trouble]
+        return bool(up) and all(
+            now < max(server.settled_at, self._client.closed_at(server.address) + _REGISTERED_WITHIN) for server in up
+        )
 
     def _up(self) -> list[_Server]:
         """Return those that are well, from the next one in turn on; raises ``Away`` when none is."""
@@ -240,9 +271,12 @@ class Cluster:
     async def _look(self) -> None:
         now = self._clock.monotonic()
         ill = [server for server in self._servers.values() if server.trouble and server.tried_from <= now]
-        await asyncio.gather(*(self._probe(server) for server in ill))
+        is_due = now - self._listed_at >= _LISTED_EVERY
+        # Those that are well, so that a connection to each is there, whose end tells of a start.
+        well = [server for server in self._servers.values() if is_due and not server.trouble]
+        await asyncio.gather(*(self._probe(server) for server in (*ill, *well)))
         well = [server for server in self._servers.values() if not server.trouble]
-        if well and now - self._listed_at >= _LISTED_EVERY:
+        if well and is_due:
             self._listed_at = now
             await self._list(well)
 
@@ -251,18 +285,20 @@ class Cluster:
             await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
         except Away as error:
             server.stay_away(error.said, self._clock.monotonic())
-        else:
-            if not self.is_up:
-                self._settled_at = self._clock.monotonic() + _REGISTERED_WITHIN
+            return
+        if server.trouble:
+            server.settled_at = self._clock.monotonic() + _REGISTERED_WITHIN
             server.revive()
 
     async def _list(self, servers: Sequence[_Server]) -> None:
-        """Take in the nsqlookupds that the first one to answer knows; stock NSQ knows of none."""
+        """Take in the nsqlookupds that the first one to answer knows; stock NSQ has no such path."""
         for server in servers:
             try:
-                answered = await self._ask(server, PATH, "")
+                answered = await self._client.ask(server.address, PATH, within=ANSWER_WITHIN)
                 listed = read_listed(answered.content) if answered.status == _OK else None
             except (Away, Unreadable):
+                continue
+            if answered.status not in (_OK, _NOT_FOUND):
                 continue
             self.is_fork = listed is not None
             if listed is not None:
@@ -299,17 +335,34 @@ def _good(found: Sequence[Found | Away]) -> list[Found]:
     return good
 
 
+def _whole_change(addresses: Sequence[str], found: Sequence[Answered | Away]) -> Answered:
+    """Return what came of a change; raises ``Away`` unless everybody has answered."""
+    done = [address for address, one in zip(addresses, found, strict=True) if not isinstance(one, Away)]
+    answers = [one for one in found if not isinstance(one, Away)]
+    failed = next((one for one in found if isinstance(one, Away)), None)
+    if failed is not None:
+        raise Away(
+            sentence(
+                "{why}; it may have made the change; answered by: {names}",
+                why=failed.said,
+                names=", ".join(done) or sentence("nobody"),
+            )
+        )
+    return next((answer for answer in answers if answer.status != _OK), answers[0])
+
+
 def _answer_of(answered: Answered) -> Answer:
     """Return the answer to a lookup; raises ``Unreadable``."""
     if answered.status == _NOT_FOUND:
-        return Answer(refusal=_message(answered.content))
+        return Answer(refusal=message_of(answered))
     if answered.status != _OK:
         raise Unreadable(f"HTTP {answered.status}: {answered.content[:100]!r}")
     return read_answer(answered.content)
 
 
-def _message(content: bytes) -> str:
-    """Return why a topic is not there, in the words of the nsqlookupd; raises ``Unreadable``."""
-    found = opened(content)
-    message = found.get("message")
-    return message if isinstance(message, str) and message else "TOPIC_NOT_FOUND"
+def message_of(answered: Answered) -> str:
+    """Return why something is refused, in the words of the nsqlookupd; raises ``Unreadable`` when it says nothing."""
+    message = opened(answered.content).get("message")
+    if not isinstance(message, str) or not message:
+        raise Unreadable(f"HTTP {answered.status} without nsqlookupd's message")
+    return message

@@ -16,7 +16,8 @@ from lookup.query import LOOKUP, Malformed, Query, read_query
 from lookup.replies import Replies
 
 _PREFIX: Final = LOOKUP + b"?"
-_VIA: Final = VIA.encode()
+# Of other proxies, and of whoever sends a body, which nobody would limit.
+_OTHERS: Final = frozenset({VIA.encode(), b"content-length", b"transfer-encoding"})
 _ACCEPT: Final = ACCEPT.encode()
 
 
@@ -60,7 +61,7 @@ class LookupEndpoint:
         for name, value in headers:
             if name == b"accept":
                 is_plain = _ACCEPT in value
-            elif name == _VIA:
+            elif name in _OTHERS:
                 return None
         try:
             query = read_query(target[len(_PREFIX) :])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import ssl
 import time
-from typing import Final, NoReturn
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from bus.ports.poster import PostFailure
 from bus.posters.answer import AnswerLimits
@@ -31,10 +32,13 @@ class Exchanges:
     ----------
     most
         Bytes of the largest body that is read.
+    closed
+        Hears of each ``HOST:PORT`` that closed a kept connection by itself, as one that is started anew does.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, closed: Callable[[str], object]) -> None:
         self._limits = AnswerLimits(body=most, kept=most)
+        self._closed = closed
         self._clock = time.perf_counter
         names = Resolver(system_lookup, ttl=_DNS_TTL, clock=self._clock)
         self._dialer = Dialer(_Anybody(), names, _no_tls, _NO_LIMITS, self._clock)
@@ -68,7 +72,7 @@ class Exchanges:
             failure = await self._exchange(kept, request, deadline)
             if failure is None or failure.kind is PostFailure.TIMEOUT:
                 return self._end(key, kept, failure)
-        dial = Dial(self._dialer, endpoint, functools.partial(self._connection, key))
+        dial = Dial(self._dialer, endpoint, functools.partial(self._connection, key, address))
         try:
             connection = await dial.run(deadline)
         except DialFailed as error:
@@ -92,8 +96,32 @@ class Exchanges:
             raise Failed("the answer was cut off, or is larger than any nsqlookupd's")
         return answer.status, answer.body
 
-    def _connection(self, key: Key) -> Connection:
-        return Connection(self._clock, _NO_LIMITS, self._limits, self._open, functools.partial(self._pool.drop, key))
+    def _connection(self, key: Key, address: str) -> Connection:
+        lost = functools.partial(self._pool.drop, key)
+        told = functools.partial(self._closed, address)
+        return _Watched(told, self._clock, _NO_LIMITS, self._limits, self._open, lost)
+
+
+class _Watched(Connection):
+    """A connection that tells when its peer closes it."""
+
+    def __init__(self, told: Callable[[], object], *parts: Any) -> None:
+        super().__init__(*parts)
+        self._told = told
+
+    def eof_received(self) -> None:
+        """Tell, unless it is closed from here."""
+        self._tell()
+        super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell, unless it is closed from here."""
+        self._tell()
+        super().connection_lost(exc)
+
+    def _tell(self) -> None:
+        if not self.closed:
+            self._told()
 
 
 class _Anybody:

@@ -27,13 +27,16 @@ KEPT: Final = 600.0
 _MOST: Final = 10_000
 _NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
+_Clusters = tuple[Cluster | None, ...]
 _STOPPING: Final = refused(_UNAVAILABLE, "this lookup proxy stops", has_envelope=False)
 _FAILED: Final = refused(500, "this lookup proxy failed at a lookup; its log has the traceback", has_envelope=False)
 
 
 class _Given(NamedTuple):
+    """An answer that was given, of these clusters."""
+
     replies: Replies
-    route: Route
+    of: _Clusters
     at: float
     until: float
 
@@ -62,7 +65,7 @@ class Lookups:
         self._clock = clock
         self._given: Recent[Query, _Given] = Recent(_MOST)
         self._good: Recent[Query, _Given] = Recent(_MOST)
-        self._kept: Recent[tuple[str, Query], _Kept] = Recent(_MOST)
+        self._kept: Recent[tuple[Cluster, Query], _Kept] = Recent(_MOST)
         self._waiting: dict[tuple[Query, Route | None, str], list[Callable[[Replies], None]]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -78,9 +81,10 @@ class Lookups:
     def fresh(self, query: Query) -> Replies | None:
         """Return an answer that was given a moment ago, if there is one and the topic's route is still the same."""
         given = self._given.get(query)
-        if given is None or given.until <= self._clock.monotonic() or given.route != self._route(query.topic):
+        if given is None or given.until <= self._clock.monotonic():
             return None
-        return given.replies
+        route = self._route(query.topic)
+        return given.replies if route is not None and given.of == self._of(route.clusters(query.access)) else None
 
     def begin(self, query: Query, tell: Callable[[Replies], None], via: str = "") -> None:
         """Have a question answered in a later turn; who asks the same meanwhile is told the same."""
@@ -115,72 +119,82 @@ class Lookups:
 
     def _nobody(self, query: Query, route: Route) -> Replies:
         """Return the answer that has a client close its connections and open none, with the partitions it had."""
-        kept = next((last for name in route.consume if (last := self._last(name, query)) is not None), None)
-        is_fork = self._has_fork(route.consume)
+        of = self._of(route.consume)
+        kept = next((last for cluster in of if (last := self._last(cluster, query)) is not None), None)
+        is_fork = _have_fork(of)
         nobody = Answer(partitions={}, meta=kept.meta if kept is not None else None) if is_fork else Answer()
         return answered(merge([nobody], None).content, has_envelope=is_fork)
 
     async def _ask(self, query: Query, route: Route, via: str) -> Replies:
         names = route.clusters(query.access)
-        found = await all_of([self._look_up(name, query, via) for name in names])
+        of = self._of(names)
+        found = await all_of([self._look_up(cluster, query, via) for cluster in of])
         absent = [name for name, answer in zip(names, found, strict=True) if answer is None]
         if len(absent) == len(names):
-            return self._without(query, route, None, absent)
-        merged = merge(found, self._last(names[0], query))
-        if absent and merged.refusal:
-            return self._without(query, route, merged, absent)
-        return self._give(query, route, merged, absent)
+            return self._without(query, of, None, absent)
+        merged = merge(found, self._last(of[0], query))
+        if absent and not merged.content["producers"]:
+            return self._without(query, of, merged, absent)
+        return self._give(query, of, merged, absent)
 
-    async def _look_up(self, name: str, query: Query, via: str) -> Answer | None:
-        cluster = self._clusters().get(name)
+    async def _look_up(self, cluster: Cluster | None, query: Query, via: str) -> Answer | None:
         if cluster is None:
             return None
         try:
             answer = await cluster.lookup(query.topic, query.access, with_meta=query.with_meta, via=via)
         except Away:
-            metrics.LOOKUP_FAILURES.labels(name).inc()
+            metrics.LOOKUP_FAILURES.labels(cluster.name).inc()
             return None
-        if cluster.is_settling and (last := self._last(name, query)) is not None:
-            answer = union([last, answer])
-        self._kept.put((name, query), _Kept(answer, self._clock.monotonic()))
+        if cluster.is_settling:
+            # What it says now is not kept: it would keep what is gone as well, and with a time of now.
+            last = self._last(cluster, query)
+            return answer if last is None else union([last, answer])
+        if answer.nodes:
+            self._kept.put((cluster, query), _Kept(answer, self._clock.monotonic()))
         return answer
 
-    def _last(self, name: str, query: Query) -> Answer | None:
-        """Return what a cluster said last, unless that is too long ago."""
-        kept = self._kept.get((name, query))
+    def _last(self, cluster: Cluster | None, query: Query) -> Answer | None:
+        """Return what a cluster said last of a topic that it had, unless that is too long ago."""
+        kept = self._kept.get((cluster, query)) if cluster is not None else None
         return kept.answer if kept is not None and self._clock.monotonic() - kept.at <= KEPT else None
 
-    def _give(self, query: Query, route: Route, merged: Merged, absent: Sequence[str]) -> Replies:
+    def _give(self, query: Query, of: _Clusters, merged: Merged, absent: Sequence[str]) -> Replies:
         now = self._clock.monotonic()
-        has_envelope = merged.is_partitioned or self._has_fork(route.clusters(query.access))
-        if merged.refusal:
-            replies = refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
-            self._given.put(query, _Given(replies, route, now, now + _FRESH_REFUSAL))
-            return replies
-        replies = answered(merged.content, has_envelope=has_envelope, fields=missing(absent))
-        given = _Given(replies, route, now, now + FRESH)
+        replies = self._replies(of, merged, absent)
+        given = _Given(replies, of, now, now + (_FRESH_REFUSAL if merged.refusal else FRESH))
         self._given.put(query, given)
         good = self._good.get(query)
-        if not absent or good is None or good.route != route or now - good.at > KEPT:
+        is_better = not absent or good is None or good.of != of or now - good.at > KEPT
+        if is_better and merged.content["producers"]:
             self._good.put(query, given)
         return replies
 
-    def _without(self, query: Query, route: Route, merged: Merged | None, absent: Sequence[str]) -> Replies:
+    def _without(self, query: Query, of: _Clusters, merged: Merged | None, absent: Sequence[str]) -> Replies:
         """Return the answer while those that may know the topic do not answer: the last good one, marked."""
         now = self._clock.monotonic()
         good = self._good.get(query)
-        has_envelope = self._has_fork(route.clusters(query.access))
-        if good is not None and good.route == route and now - good.at <= KEPT:
+        if good is not None and good.of == of and now - good.at <= KEPT:
             age = (STALE, b"%d" % (now - good.at))
             plain, enveloped = (reply._replace(fields=(*reply.fields, age, *missing(absent))) for reply in good.replies)
             return Replies(plain, enveloped)
         if merged is not None:
-            return refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
-        return refused(_UNAVAILABLE, str(_silent(absent)), has_envelope=has_envelope, fields=missing(absent))
+            return self._replies(of, merged, absent)
+        fields = missing(absent)
+        return refused(_UNAVAILABLE, str(_silent(absent)), has_envelope=_have_fork(of), fields=fields)
 
-    def _has_fork(self, names: Sequence[str]) -> bool:
+    def _replies(self, of: _Clusters, merged: Merged, absent: Sequence[str]) -> Replies:
+        has_envelope = merged.is_partitioned or _have_fork(of)
+        if merged.refusal:
+            return refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
+        return answered(merged.content, has_envelope=has_envelope, fields=missing(absent))
+
+    def _of(self, names: Sequence[str]) -> _Clusters:
         clusters = self._clusters()
-        return any(clusters[name].is_fork for name in names if name in clusters)
+        return tuple(clusters.get(name) for name in names)
+
+
+def _have_fork(clusters: _Clusters) -> bool:
+    return any(cluster is not None and cluster.is_fork for cluster in clusters)
 
 
 def _silent(absent: Sequence[str]) -> Said:

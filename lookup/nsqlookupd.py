@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
@@ -16,11 +15,17 @@ from lookup.exchanges import Exchanges, Failed
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
 VIA: Final = "bus-lookup-via"
 """Header with the proxies that a request has passed, so that one that comes back is known."""
-_MOST_BYTES: Final = 16 * 2**20
+_MOST_BYTES: Final = 8 * 2**20
 _FAILURE: Final = 500
 _MOST_SHOWN: Final = 200
+_MOST_PASSED: Final = 32
+_PASSED_IDLE: Final = 60.0
+"""Seconds in which something of a request that is passed on must come, or go."""
 _HOP_BY_HOP: Final = frozenset(
-    {"connection", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+    {
+        *("connection", "content-length", "date", "host", "keep-alive", "proxy-connection", "te", "trailer"),
+        *("transfer-encoding", "upgrade"),
+    }
 )
 
 
@@ -31,11 +36,14 @@ class Away(Exception):
     ----------
     said
         Why, for people.
+    is_here
+        Whether it did answer, so that only this question has no answer.
     """
 
-    def __init__(self, said: Said) -> None:
+    def __init__(self, said: Said, *, is_here: bool = False) -> None:
         super().__init__(str(said))
         self.said = said
+        self.is_here = is_here
 
 
 class Answered(NamedTuple):
@@ -56,17 +64,30 @@ class Passed(NamedTuple):
 class NsqlookupdClient:
     """Asks nsqlookupds over kept connections; ``me`` is how this proxy is known to itself."""
 
-    def __init__(self, me: str) -> None:
+    def __init__(self, me: str, now: Callable[[], float]) -> None:
         self._me = me
-        self._exchanges = Exchanges(_MOST_BYTES)
-        self._passing = httpx.AsyncClient(trust_env=False)
+        self._now = now
+        self._closed: dict[str, float] = {}
+        self._exchanges = Exchanges(_MOST_BYTES, self._note_closed)
+        limits = httpx.Limits(max_connections=_MOST_PASSED, max_keepalive_connections=0)
+        self._passing = httpx.AsyncClient(trust_env=False, limits=limits)
+        self._passing.headers.clear()
 
     async def close(self) -> None:
         """Close the connections."""
         await self._exchanges.close()
         await self._passing.aclose()
 
-    async def ask(self, address: str, target: str, *, within: float, method: str = "GET", via: str = "") -> Answered:
+    def closed_at(self, address: str) -> float:
+        """Return when an nsqlookupd last closed a connection by itself; long ago for one that never did."""
+        return self._closed.get(address, float("-inf"))
+
+    def _note_closed(self, address: str) -> None:
+        self._closed[address] = self._now()
+
+    async def ask(
+        self, address: str, target: str, *, within: float, method: str = "GET", via: str = "", body: bytes = b""
+    ) -> Answered:
         """Return a whole answer.
 
         Raises
@@ -74,14 +95,14 @@ class NsqlookupdClient:
         Away
             There is none within so many seconds, it is larger than any nsqlookupd's, or it is a failure (5xx).
         """
-        length = "" if method == "GET" else "content-length: 0\r\n"
+        length = "" if method == "GET" else f"content-length: {len(body)}\r\n"
         head = (
             f"{method} {target} HTTP/1.1\r\nhost: {address}\r\naccept: {ACCEPT}\r\n"
             f"{VIA}: {self._passed(via)}\r\n{length}\r\n"
         )
         try:
             status, content = await self._exchanges.ask(
-                address, head.encode("latin-1"), within, repeatable=method == "GET"
+                address, head.encode("latin-1") + body, within, repeatable=method == "GET"
             )
         except TimeoutError:
             raise Away(_silent(address, within)) from None
@@ -94,7 +115,8 @@ class NsqlookupdClient:
                     address=address,
                     status=status,
                     text=content[:_MOST_SHOWN].decode("utf-8", "replace"),
-                )
+                ),
+                is_here=True,
             )
         return Answered(status, content)
 
@@ -105,45 +127,57 @@ class NsqlookupdClient:
         method: str,
         target: str,
         headers: Mapping[bytes, bytes],
-        body: AsyncIterator[bytes],
         within: float,
     ) -> AsyncIterator[Passed]:
-        """Pass a request on as it is, and give its answer, whose pieces may come for as long as they like.
+        """Pass a request without a body on as it is, and give its answer, whose pieces may come for a long time.
 
         Raises
         ------
         Away
-            No answer begins within so many seconds.
+            Nobody is there within so many seconds, or nothing comes for a minute.
         """
-        kept = [(name, value) for name, value in headers.items() if name.decode("latin-1") not in _HOP_BY_HOP]
-        via = headers.get(VIA.encode(), b"").decode("latin-1")
-        kept = [(name, value) for name, value in kept if name != VIA.encode()]
-        request = self._passing.build_request(
+        own = {VIA.encode(): self._passed(headers.get(VIA.encode(), b"").decode("latin-1")).encode()}
+        kept = [
+            (name, value)
+            for name, value in headers.items()
+            if name.decode("latin-1") not in _HOP_BY_HOP and name not in own
+        ]
+        host, _, port = address.rpartition(":")
+        url = httpx.URL(scheme="http", host=host.strip("[]"), port=int(port), raw_path=target.encode("latin-1"))
+        request = httpx.Request(
             method,
-            f"http://{address}{target}",
-            headers=[*kept, (VIA.encode(), self._passed(via).encode())],
-            content=body if b"content-length" in headers or b"transfer-encoding" in headers else None,
-            timeout=httpx.Timeout(None, connect=within),
+            url,
+            headers=[(b"host", address.encode()), *kept, *own.items()],
+            extensions={"timeout": {"connect": within, "pool": within, "read": _PASSED_IDLE, "write": _PASSED_IDLE}},
         )
         try:
-            async with asyncio.timeout(within):
-                response = await self._passing.send(request, stream=True)
-        except TimeoutError:
-            raise Away(_silent(address, within)) from None
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            response = await self._passing.send(request, stream=True)
+        except httpx.PoolTimeout as error:
+            raise Away(sentence("too much is passed on at this moment"), is_here=True) from error
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Away(_unreached(address, error)) from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise Away(_unreached(address, error), is_here=True) from error
         try:
             fields = [
                 (name.lower(), value)
                 for name, value in response.headers.raw
                 if name.lower().decode("latin-1") not in _HOP_BY_HOP
             ]
-            yield Passed(response.status_code, fields, response.aiter_raw())
+            yield Passed(response.status_code, fields, _pieces(response, address))
         finally:
             await response.aclose()
 
     def _passed(self, via: str) -> str:
         return f"{via},{self._me}" if via else self._me
+
+
+async def _pieces(response: httpx.Response, address: str) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.aiter_raw():
+            yield piece
+    except httpx.HTTPError as error:
+        raise Away(_unreached(address, error), is_here=True) from error
 
 
 def passed_by(via: bytes, me: str) -> bool:

@@ -36,7 +36,9 @@ def read_query(query: bytes) -> Query:
         It names no topic, or an access that is none.
     """
     try:
-        found = parse_qs(query[:_LONGEST].decode("ascii"), max_num_fields=_MOST_FIELDS)
+        if len(query) > _LONGEST:
+            raise Malformed("INVALID_REQUEST")
+        found = parse_qs(query.decode("ascii"), max_num_fields=_MOST_FIELDS)
     except ValueError as error:
         raise Malformed("INVALID_REQUEST") from error
     topic = found.get("topic", [""])[0]

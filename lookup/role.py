@@ -46,13 +46,14 @@ class LookupService:
                 sentence("the lookup proxy needs to know the rooms"),
                 hint=sentence("write their clusters to a file, and name it in BUS_LOOKUP_CONFIG; see docs/lookup.md"),
             )
-        self._client = NsqlookupdClient(context.owner)
+        self._client = NsqlookupdClient(context.owner, context.clock.monotonic)
         self._routing = Routing(path, self._client, context.clock, context.noise)
         self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
         app = LookupApp(context.owner, VERSION, self._routing, self._lookups)
         api = self._api(context)
         self.offers = Offers(
             routes={"": app, PREFIX: api, LOOKUP: PeerApp(context.peer_key, {LOOKUP: api.call})},
+            public=("",),
             endpoint=LookupEndpoint(self._lookups),
             conditions={"lookup": self._clusters_trouble, "lookup configuration": lambda: self._routing.trouble},
             meters=(self._measure,),

@@ -94,6 +94,10 @@ class Routing:
         except ConfigurationError as error:
             self._refuse(error)
             return False
+        except Exception as error:  # noqa: BLE001 - a defect in reading it takes nothing from what is in force
+            _log.exception("the lookup configuration %s cannot be read", self._path)
+            self.trouble = str(error)
+            return False
         self.trouble = ""
         self.rooms = rooms
         self._take_clusters()
@@ -101,6 +105,8 @@ class Routing:
         return True
 
     def _refuse(self, error: ConfigurationError) -> None:
+        if isinstance(error.__cause__, OSError):
+            self._content = b""  # what comes after it is looked at, also when it is what was there before
         if str(self.trouble) != str(error):
             _log.error("%s; what was in force before stays so", error)
         self.trouble = said_by(error)

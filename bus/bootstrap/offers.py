@@ -41,6 +41,8 @@ class Offers:
         Paths of the OpenAPI document that the role serves by itself.
     routes
         ASGI applications by path prefix.
+    public
+        Prefixes of routes that are answered under whatever name they are asked, also while there are no keys.
     endpoint
         Who takes some requests before they come to an application.
     """
@@ -59,6 +61,7 @@ class Offers:
     conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
+    public: tuple[str, ...] = ()
     endpoint: Endpoint | None = None
 
     def __or__(self, other: Offers) -> Offers:

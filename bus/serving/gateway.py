@@ -45,6 +45,7 @@ class Gateway:
         }
         # The longest first: what other processes ask is answered by several applications below the same path.
         self._routes = {prefix: routes[prefix] for prefix in sorted(routes, key=len, reverse=True)}
+        self._public = [self._routes[prefix] for prefix in introspection.offers.public]
         self._exposition = Exposition(context, introspection, siblings)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
@@ -84,11 +85,12 @@ class Gateway:
     def _application(self, scope: Scope) -> Asgi:
         """Return what answers a request."""
         path: str = scope["path"]
-        if path != "/healthz" and not self._is_for_us(scope):
-            return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
         own = self._own.get(path)
+        app = self._route(path) if own is None else None
+        if path != "/healthz" and app not in self._public and not self._is_for_us(scope):
+            return Refusal(problem(403, "without keys the bus answers on loopback names only", hint="bus key create"))
         if own is None:
-            return self._route(path) or Refusal(_nothing_at(path))
+            return app or Refusal(_nothing_at(path))
         if scope["method"] not in ("GET", "HEAD"):
             return Refusal(problem(405, f"{path} takes GET"), (b"allow", b"GET, HEAD"))
         return own

@@ -15,6 +15,7 @@ Peer = Mapping[str, Any]
 """An nsqd as an nsqlookupd tells of it; what this version does not know is passed on as it is."""
 
 _OK: Final = 200
+_SHAPE: Final = frozenset({"channels", "producers", "partitions"})
 _MOST_PEERS: Final = 10_000
 
 
@@ -67,6 +68,8 @@ def read_answer(content: bytes) -> Answer:
         It is no JSON, or not of that shape.
     """
     found = opened(content)
+    if found.keys().isdisjoint(_SHAPE):
+        raise Unreadable("it names neither producers nor channels")
     partitions, meta = found.get("partitions"), found.get("meta")
     if partitions is None and meta is not None:
         partitions = {}
@@ -143,7 +146,7 @@ def distinct(peers: Iterable[Peer]) -> list[Peer]:
     """Return each nsqd once, in the order in which they come: the same address and port are the same nsqd."""
     found: dict[tuple[object, object], Peer] = {}
     for peer in peers:
-        found.setdefault((peer["broadcast_address"], peer["tcp_port"]), peer)
+        found.setdefault(_place(peer), peer)
     return list(found.values())
 
 
@@ -153,8 +156,26 @@ def merge_lists(answers: Sequence[Mapping[str, Any]], name: str) -> dict[str, An
 
 
 def merge_nodes(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the nsqds of several answers to ``/nodes``, each once."""
-    return {"producers": distinct(peer for answer in answers for peer in _peers(answer.get("producers")))}
+    """Return the nsqds of several answers to ``/nodes``, each once with all topics that one of them knows of it."""
+    peers = [peer for answer in answers for peer in _peers(answer.get("producers"))]
+    topics: dict[tuple[object, object], dict[str, bool]] = {}
+    for peer in peers:
+        known = topics.setdefault(_place(peer), {})
+        names = _texts(peer.get("topics"))
+        stones = peer.get("tombstones")
+        hidden = stones if isinstance(stones, list) and len(stones) == len(names) else [False] * len(names)
+        for name, is_hidden in zip(names, hidden, strict=True):
+            known[name] = known.get(name, False) or bool(is_hidden)
+    return {"producers": [_with_topics(peer, topics[_place(peer)]) for peer in distinct(peers)]}
+
+
+def _place(peer: Peer) -> tuple[object, object]:
+    return peer["broadcast_address"], peer["tcp_port"]
+
+
+def _with_topics(peer: Peer, topics: Mapping[str, bool]) -> Peer:
+    names = sorted(topics)
+    return {**peer, "topics": names, "tombstones": [topics[name] for name in names]}
 
 
 def _partitions(value: object) -> dict[str, Peer]:

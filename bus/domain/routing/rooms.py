@@ -20,7 +20,7 @@ PRODUCER: Final = "#P"
 DEFAULT: Final = "#D"
 _KEYS: Final = frozenset({"room", "topics", "lookupSchema"})
 _SIDES: Final = frozenset({CONSUMERS, PRODUCER})
-_ADDRESS: Final = re.compile(r"(?:https?://)?(\[[0-9A-Fa-f:.]+\]|[^\s/:\[\],]+):([0-9]{1,5})/?")
+_ADDRESS: Final = re.compile(r"(?:http://)?(\[[0-9A-Fa-f:.]+\]|[^\s/:\[\],]+):([0-9]{1,5})/?")
 _TOPIC: Final = re.compile(r"[.a-zA-Z0-9_-]{1,64}(#ephemeral)?")
 _MOST_PORT: Final = 65_535
 _MOST_CLUSTERS: Final = 64
@@ -228,7 +228,8 @@ def _list(value: object, place: str) -> list[Any]:
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
-        raise _wrong(place, sentence("{value} is no text", value=repr(value)[:60]))
+        shown = type(value).__name__ if isinstance(value, list | dict) else repr(value)
+        raise _wrong(place, sentence("{value} is no text", value=shown))
     return value
 
 

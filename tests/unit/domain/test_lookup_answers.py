@@ -120,7 +120,15 @@ def test_lists_are_merged() -> None:
     assert merge_lists([{"topics": ["b", "a"]}, {"topics": None}, {"topics": ["b", "c"]}], "topics") == {
         "topics": ["a", "b", "c"]
     }
-    assert merge_nodes([{"producers": [A, B]}, {"producers": [B, C]}, {}]) == {"producers": [A, B, C]}
+    known, more = (
+        {**A, "topics": ["x"], "tombstones": [True]},
+        {**A, "topics": ["y", "x"], "tombstones": [False, False]},
+    )
+    assert merge_nodes([{"producers": [known, B]}, {"producers": [more, C]}, {}])["producers"] == [
+        {**A, "topics": ["x", "y"], "tombstones": [True, False]},
+        {**B, "topics": [], "tombstones": []},
+        {**C, "topics": [], "tombstones": []},
+    ]
     with pytest.raises(Unreadable):
         merge_lists([{"topics": "a"}], "topics")
 

@@ -125,6 +125,12 @@ def test_an_error_names_its_place(topics: Any, more: Any, words: str) -> None:
     assert "docs/lookup.md" in caught.value.hint
 
 
+def test_what_is_nested_however_deep_is_refused() -> None:
+    for depth in (1, *range(900, 1_010)):
+        with pytest.raises(ConfigurationError):
+            read_rooms(b'{"room": ' + b"[" * depth + b"]" * depth + b"}")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["#D", "#C", "#P", "nsq1", "a:1", "t", ""]),
     lambda inner: (

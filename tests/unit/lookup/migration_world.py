@@ -123,7 +123,9 @@ class Proxy:
         data = world.folder / member.owner
         kept = Snapshot(self.documents, data, frozenset({migrations.COLLECTION, failovers.COLLECTION}), migrations.MARK)
         self.migrations, self.failovers = Migrations(self.documents, kept, data), Failovers(kept, data)
-        self.routing = Routing(self.path, NsqlookupdClient(member.owner), world.clock, lambda: 0.5)
+        self.routing = Routing(
+            self.path, NsqlookupdClient(member.owner, world.clock.monotonic), world.clock, lambda: 0.5
+        )
         parts: Any = world
         self.migrator = Migrator(
             self.migrations,

@@ -46,6 +46,7 @@ class FakeCluster:
         self.answer = answer
         self.is_fork = is_fork
         self.is_settling = False
+        self.name = "one"
         self.asked = 0
         self.let = asyncio.Event()
         self.let.set()
@@ -227,9 +228,56 @@ async def test_nsqlookupds_that_came_back_may_know_less_than_they_did() -> None:
             a.answer, a.is_settling = answer, True
             await w.clock.advance(FRESH)
             assert "a" in await w.hosts()
-        a.answer, a.is_settling = stock("a2"), False
+        await w.clock.advance(KEPT)
+        assert await w.hosts() == ["a2"]  # what it knew before is not kept for ever by what it says now
+        a.is_settling = False
         await w.clock.advance(FRESH)
         assert await w.hosts() == ["a2"]
+
+
+async def test_an_answer_without_nodes_does_not_stand_for_who_is_away() -> None:
+    a, b = FakeCluster(stock("a")), FakeCluster(Answer(partitions={}, meta={"partition_num": 0}), is_fork=True)
+    async with world(a=a, b=b) as w:
+        assert await w.hosts() == ["a"]
+        a.answer = None
+        await w.clock.advance(FRESH)
+        _, content, fields = await w.get()
+        assert [one["broadcast_address"] for one in content["producers"]] == ["a"]
+        assert fields[b"bus-lookup-stale"] == b"1"
+
+
+async def test_an_empty_answer_takes_the_place_of_no_good_one() -> None:
+    a = FakeCluster(fork("a", 2), is_fork=True)
+    async with world(a=a) as w:
+        assert await w.hosts() == ["a"]
+        a.answer = Answer(partitions={}, meta={"partition_num": 2})  # its leader is dead
+        await w.clock.advance(FRESH)
+        assert await w.hosts() == []
+        a.answer = None  # and now its nsqlookupds
+        await w.clock.advance(FRESH)
+        assert await w.hosts() == ["a"]
+
+
+async def test_strangers_do_not_push_good_copies_out() -> None:
+    first, second = FakeCluster(fork("a"), is_fork=True), FakeCluster(stock("b"))
+    async with world(a=first, b=second) as w:
+        await w.get()
+        first.answer, second.answer = NONE, NONE
+        for number in range(10_001):
+            w.routes[f"n{number}"] = w.routes["orders"]
+            await w.get(Query(f"n{number}"))
+        first.answer, second.answer = None, stock("b")
+        await w.clock.advance(FRESH)
+        assert (await w.get())[1]["partitions"] == {"0": peer("a")}
+
+
+async def test_a_cluster_that_is_elsewhere_now_has_said_nothing_yet() -> None:
+    a = FakeCluster(fork("a"), is_fork=True)
+    async with world(a=a) as w:
+        assert await w.hosts() == ["a"]
+        w.clusters["a"] = FakeCluster(None, is_fork=True)
+        assert w.lookups.fresh(QUERY) is None
+        assert (await w.get())[0] == 503
 
 
 async def test_a_defect_costs_one_answer(caplog: pytest.LogCaptureFixture) -> None:
