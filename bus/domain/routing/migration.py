@@ -15,7 +15,7 @@ from bus.domain.routing.steps import ENDED, RULES, Kind, Readers, Rule, Side, St
 from bus.errors import Conflict
 from bus.sentences import Said, sentence
 
-SHORTEST: Final = 1.0
+SHORTEST: Final = 0.5
 LONGEST: Final = 3600.0
 USUAL: Final = 90.0
 """Seconds of the longest lookup interval when nobody says another: a minute, and a third by which clients vary."""

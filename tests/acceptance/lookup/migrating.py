@@ -18,7 +18,7 @@ from tests.harness.waiting import until
 
 TOPIC: Final = "orders"
 CHANNEL: Final = "billing"
-EVERY: Final = 0.4
+EVERY: Final = 0.2
 """Seconds between two lookups of a client, well below the interval that migrations are told."""
 PREFIX: Final = "/api/v1/lookup/migrations"
 

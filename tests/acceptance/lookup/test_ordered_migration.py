@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.lookup.conftest import Forks
 from tests.acceptance.lookup.migrating import TOPIC, Proxies, Traffic, traffic
 
-MOVE = {"topic": TOPIC, "to": "b", "interval": 1}
+MOVE = {"topic": TOPIC, "to": "b", "interval": 0.5}
 EXPAND = {**MOVE, "kind": "expansion", "partitions": 4}
 
 

@@ -10,7 +10,7 @@ from tests.acceptance.lookup.conftest import Stock
 from tests.acceptance.lookup.migrating import CHANNEL, TOPIC, Proxies, traffic
 from tests.harness.waiting import until
 
-BODY = {"topic": TOPIC, "to": "b", "interval": 1}
+BODY = {"topic": TOPIC, "to": "b", "interval": 0.5}
 
 
 async def move(stock: Stock, folder: Path, *, rate: float, before: int, clients: int) -> None:
