@@ -10,7 +10,7 @@ from bus.domain.routing.migration import Migration
 from bus.domain.routing.steps import Need, Side
 from bus.sentences import Said, joined, listed, sentence
 
-MARGIN: Final = 3.0
+MARGIN: Final = 2.0
 """Seconds beyond the lookup interval: answers that were on their way, and a proxy that has just begun."""
 CALM: Final = 1.5
 """Seconds for which nothing waits, since a message may be on its way between two counters."""

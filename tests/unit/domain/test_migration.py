@@ -165,13 +165,13 @@ WAITS: list[tuple[Kind, Step, Seen, str]] = [
         seen(sight("s", parts=(PartSeen("h:1/0"),)), sight("t", parts=(PartSeen("h:1/0"),))),
         "orders has no channel, so that t refuses writes",
     ),
-    (K.UNORDERED, S.CONSUMERS_ON_BOTH, seen(in_force_for=10.0), "clients look up again within 3 s"),
+    (K.UNORDERED, S.CONSUMERS_ON_BOTH, seen(in_force_for=10.0), "clients look up again within 2 s"),
     (K.UNORDERED, S.CONSUMERS_ON_BOTH, seen(sight("s", SOMEBODY)), "nobody consumes on t yet: billing"),
     (K.UNORDERED, S.CONSUMERS_ON_BOTH, seen(target=sight("t", ChannelSeen("x"))), "t lacks channels: billing"),
     (K.UNORDERED, S.PRODUCERS_ON_TARGET, seen(sight("s", producers=2)), "2 producers are connected to s"),
     (K.UNORDERED, S.PRODUCERS_BACK, seen(target=sight("t", producers=2)), "2 producers are connected to t"),
     (K.ORDERED, S.PREPARE, seen(target=sight("t", WAITING[0])), "1 messages wait on t"),
-    (K.ORDERED, S.PRODUCERS_STOPPED, seen(in_force_for=0.0), "clients look up again within 13 s"),
+    (K.ORDERED, S.PRODUCERS_STOPPED, seen(in_force_for=0.0), "clients look up again within 12 s"),
     (K.ORDERED, S.PRODUCERS_STOPPED, seen(sight("s", producers=1)), "1 producers are connected to s"),
     (K.ORDERED, S.PRODUCERS_STOPPED, seen(target=sight("t", SOMEBODY)), "1 consumers are connected to t"),
     (K.ORDERED, S.PRODUCERS_STOPPED, seen(target=sight("t", exists=False)), "t has no topic orders"),
@@ -208,7 +208,7 @@ def test_a_cluster_must_be_unwritten_for_longer_than_clients_take_to_look_up_and
     found = made(Kind.ORDERED, Step.DRAINING_SOURCE)
     quiet = Timed(sight("s"), 10.0 + MARGIN, CALM)
     assert texts(found, seen()._replace(source=quiet)) == []
-    assert texts(found, seen()._replace(source=quiet._replace(unwritten_for=12.0))) == [
+    assert texts(found, seen()._replace(source=quiet._replace(unwritten_for=11.0))) == [
         "nobody may write to s for another 1 s"
     ]
     assert texts(found, seen()._replace(source=quiet._replace(drained_for=1.0))) == ["s must be empty for a moment"]
