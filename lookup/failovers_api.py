@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 import msgspec
 
@@ -23,7 +22,7 @@ from lookup.nsqlookupd import Away
 from lookup.routing import Routing
 
 _ALL: Final = "/failovers"
-_END: Final = re.compile(r"/failovers/([^/]{1,200})/end")
+_END: Final = re.compile(r"/failovers/(.{1,200})/end")
 _OK: Final = 200
 _CREATED: Final = 201
 _MOST_TOPICS: Final = 1_000
@@ -59,7 +58,7 @@ class FailoversResource:
         if path == _ALL:
             return lambda: self._begin(body, by)
         found = _END.fullmatch(path)
-        return (lambda: self._end(unquote(found[1]), body)) if found is not None else None
+        return (lambda: self._end(found[1], body)) if found is not None else None
 
     async def _begin(self, body: bytes, by: str) -> Done:
         asked = read_as(body, _Asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import unquote
 
 import msgspec
 
@@ -62,14 +61,14 @@ class MigrationsResource:
         if path == _ALL:
             return Done(_OK, {"items": [self._shown(one) for one in self._migrations.all], "next": None})
         found = _ONE.fullmatch(path)
-        return Done(_OK, self._shown(self._migrations.get(unquote(found[1])))) if found is not None else None
+        return Done(_OK, self._shown(self._migrations.get(found[1]))) if found is not None else None
 
     def change(self, path: str, body: bytes, by: str) -> Change | None:
         """Return what begins or steers one."""
         if path == _ALL:
             return lambda: self._begin(body, by)
         found = _ACTION.fullmatch(path)
-        return (lambda: self._steer(unquote(found[1]), found[2], body, by)) if found is not None else None
+        return (lambda: self._steer(found[1], found[2], body, by)) if found is not None else None
 
     async def _begin(self, body: bytes, by: str) -> Done:
         asked = read_as(body, _Asked)

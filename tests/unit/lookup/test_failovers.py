@@ -99,7 +99,10 @@ async def test_where_nobody_can_be_asked_it_ends_by_force_alone(proxy: Proxy) ->
     assert (await proxy.call("POST", "/failovers/a/end")).status_code == 409
     assert (await proxy.call("POST", "/failovers/a/end", {"force": True})).status_code == 200
     assert (await proxy.call("POST", "/failovers/a/end", {"force": True})).status_code == 409
-    assert (await proxy.call("POST", "/failovers/x/end")).status_code == 404
+    for room in ("x", "caf%C3%A9%252F1"):
+        unknown = await proxy.call("POST", f"/failovers/{room}/end")
+        assert unknown.status_code == 404
+    assert "'caf\u00e9%2F1'" in unknown.json()["detail"]
     assert (await proxy.call("POST", "/failovers", {"room": "a", "to": "b"})).status_code == 201
 
 
