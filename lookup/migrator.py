@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.cluster.member import Member
@@ -118,9 +118,19 @@ class Migrator:
         for gone in self._watching.keys() - {one.id for one in going if not one.has_ended}:
             del self._watching[gone]
             self._known.pop(gone, None)
-        for found in await asyncio.gather(*(self._move(one) for one in going), return_exceptions=True):
+        if not going:
+            return
+        said, at = await self._confirmations(), self._clock.monotonic()
+        for found in await asyncio.gather(*(self._move(one, said, at) for one in going), return_exceptions=True):
             if isinstance(found, BaseException):
                 raise found
+
+    async def _confirmations(self) -> Mapping[str, Confirmed | None] | Said:
+        """Return what all proxies say; or why that is not known."""
+        try:
+            return await self._migrations.confirmed()
+        except StoreError as error:
+            return sentence("the store is away: {error}", error=str(error))
 
     async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -145,13 +155,16 @@ class Migrator:
                 turns[one.id] = one.turn
         return Confirmed(self._me().started_at, turns, frozenset(elsewhere), frozenset(at_home))
 
-    async def _move(self, migration: Migration) -> None:
+    async def _move(self, migration: Migration, said: Mapping[str, Confirmed | None] | Said, at: float) -> None:
+        """Look at one migration, by what all proxies said at a moment (monotonic seconds)."""
+        missing = unconfirmed(migration, said) if isinstance(said, Mapping) else [said]
         if migration.has_ended:
-            if is_home(migration, await self._migrations.confirmed()):
+            if isinstance(said, Mapping) and is_home(migration, said):
                 await self._replace(migration, settle(migration))
             return
         watching = self._watching.setdefault(migration.id, _Watching())
-        seen = await self.look(migration, watching)
+        source, target = await asyncio.gather(*(self._look(migration, watching.watches[side], side) for side in Side))
+        seen = Seen(source, target, tuple(missing), watching.in_force(migration.turn, missing, at))
         self._known[migration.id] = Known(seen, watching.trouble)
         watching.trouble = await self._prepare(migration, seen)
         after = know_nodes(migration, seen)
@@ -160,21 +173,11 @@ class Migrator:
         if after != migration:
             await self._replace(migration, after)
 
-    async def look(self, migration: Migration, watching: _Watching) -> Seen:
-        """Ask both clusters and all proxies."""
-        source, target = await asyncio.gather(*(self._look(migration, watching.watches[side], side) for side in Side))
-        try:
-            missing = unconfirmed(migration, await self._migrations.confirmed())
-        except StoreError as error:
-            missing = [sentence("the store is away: {error}", error=str(error))]
-        return Seen(source, target, tuple(missing), watching.in_force(migration.turn, missing, self._clock.monotonic()))
-
     async def _look(self, migration: Migration, watch: Watch, side: Side) -> Timed:
         began = self._clock.monotonic()
-        return watch.note(await self.sight(migration, side), began, self._clock.monotonic())
+        return watch.note(await self._sight(migration, side), began, self._clock.monotonic())
 
-    async def sight(self, migration: Migration, side: Side) -> Sight:
-        """Return a migration's topic in one of its clusters."""
+    async def _sight(self, migration: Migration, side: Side) -> Sight:
         name = migration.cluster(side)
         known = migration.nodes.get(name, ())
         return await self._evidence.look(self._routing.clusters.get(name), name, migration.topic, known)
