@@ -14,7 +14,7 @@ from bus.errors import Conflict, NotFound
 from bus.ports.store import Document
 from bus.sentences import sentence
 from bus.stores.snapshot import Snapshot, read_kept
-from lookup.migrations import ensure_mark
+from lookup.migrating.migrations import ensure_mark
 
 _log = logging.getLogger(__name__)
 COLLECTION: Final = "lookup_failovers"

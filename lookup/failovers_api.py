@@ -16,8 +16,8 @@ from bus.errors import Conflict
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
 from lookup.api import Change, Done, read_as
-from lookup.evidence import Evidence
 from lookup.failovers import Failovers
+from lookup.migrating.evidence import Evidence
 from lookup.nsqlookupd import Away
 from lookup.routing import Routing
 

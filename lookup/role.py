@@ -13,20 +13,21 @@ from bus.security.audit_log import AuditLog
 from bus.sentences import Said, joined, sentence
 from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
-from lookup import failovers, migrations
+from lookup import failovers
 from lookup.api import PREFIX, LookupApi
 from lookup.app import LookupApp
 from lookup.endpoint import LookupEndpoint
-from lookup.evidence import Evidence
 from lookup.failovers import Failovers
 from lookup.failovers_api import FailoversResource
 from lookup.lookups import Lookups
-from lookup.migrations import Migrations
-from lookup.migrations_api import MigrationsResource
-from lookup.migrator import Migrator
+from lookup.migrating import migrations
+from lookup.migrating.evidence import Evidence
+from lookup.migrating.migrations import Migrations
+from lookup.migrating.migrator import Migrator
+from lookup.migrating.planning import Planning
+from lookup.migrating.preparation import Preparation
+from lookup.migrating.resource import MigrationsResource
 from lookup.nsqlookupd import NsqlookupdClient
-from lookup.planning import Planning
-from lookup.preparation import Preparation
 from lookup.routing import Routing
 
 

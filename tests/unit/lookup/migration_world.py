@@ -21,16 +21,17 @@ from bus.sentences import Said
 from bus.stores.snapshot import Snapshot
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
-from lookup import failovers, migrations
+from lookup import failovers
 from lookup.api import LookupApi
 from lookup.failovers import Failovers
 from lookup.failovers_api import FailoversResource
-from lookup.migrations import Migrations
-from lookup.migrations_api import MigrationsResource
-from lookup.migrator import Migrator
+from lookup.migrating import migrations
+from lookup.migrating.migrations import Migrations
+from lookup.migrating.migrator import Migrator
+from lookup.migrating.planning import Planning
+from lookup.migrating.preparation import Change
+from lookup.migrating.resource import MigrationsResource
 from lookup.nsqlookupd import NsqlookupdClient
-from lookup.planning import Planning
-from lookup.preparation import Change
 from lookup.routing import Routing
 
 META = {"partition_num": 2, "ordered": True, "replica": 1}

@@ -8,9 +8,9 @@ from typing import Any
 from bus.domain.routing.answers import Answer
 from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
 from bus.domain.routing.rooms import Access
-from lookup.evidence import Evidence
+from lookup.migrating.evidence import Evidence
+from lookup.migrating.preparation import Change, Preparation
 from lookup.nsqlookupd import Answered, Away
-from lookup.preparation import Change, Preparation
 
 
 def peer(port: int) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from bus.domain.routing.steps import Side
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
-from lookup.evidence import Evidence
 from lookup.failovers import Failovers
-from lookup.migrations import Confirmed, Migrations, is_home, unconfirmed
+from lookup.migrating.evidence import Evidence
+from lookup.migrating.migrations import Confirmed, Migrations, is_home, unconfirmed
+from lookup.migrating.preparation import Preparation
 from lookup.nsqlookupd import Away
-from lookup.preparation import Preparation
 from lookup.routing import Routing
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from bus.domain.routing.answers import Unreadable, opened
 from bus.domain.routing.evidence import Sight
 from bus.sentences import Said, sentence
 from lookup.cluster import Cluster
-from lookup.evidence import WITHIN, address_of
+from lookup.migrating.evidence import WITHIN, address_of
 from lookup.nsqlookupd import Answered, Away, NsqlookupdClient
 
 _FAILURE: Final = 400

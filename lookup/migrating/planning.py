@@ -14,11 +14,11 @@ from bus.domain.routing.steps import Kind
 from bus.errors import InvalidMessage, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
-from lookup.evidence import Evidence
-from lookup.migrations import Migrations
-from lookup.migrator import know_nodes
+from lookup.migrating.evidence import Evidence
+from lookup.migrating.migrations import Migrations
+from lookup.migrating.migrator import know_nodes
+from lookup.migrating.preparation import Change, Preparation
 from lookup.nsqlookupd import Away
-from lookup.preparation import Change, Preparation
 from lookup.routing import Routing
 
 

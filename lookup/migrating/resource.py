@@ -12,10 +12,10 @@ from bus.domain.routing.migration import Migration, advance, pause, rollback
 from bus.domain.routing.steps import Kind
 from bus.ports.clock import Clock
 from lookup.api import Change, Done, read_as
-from lookup.migrations import Migrations
-from lookup.migrator import Migrator
-from lookup.planning import Planning, Wanted
-from lookup.showing import shown, shown_plan
+from lookup.migrating.migrations import Migrations
+from lookup.migrating.migrator import Migrator
+from lookup.migrating.planning import Planning, Wanted
+from lookup.migrating.showing import shown, shown_plan
 
 _ALL: Final = "/migrations"
 _ONE: Final = re.compile(r"/migrations/([^/]{1,200})")

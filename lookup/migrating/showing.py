@@ -11,8 +11,8 @@ from bus.domain.routing.needs import Seen, waits_for
 from bus.domain.routing.steps import RULES, Step
 from bus.domain.times import format_time
 from bus.sentences import Said, sentence, sentence_of
-from lookup.migrator import Known
-from lookup.planning import Plan
+from lookup.migrating.migrator import Known
+from lookup.migrating.planning import Plan
 
 Shown = dict[str, Any]
 

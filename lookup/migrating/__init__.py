@@ -1,0 +1,1 @@
+"""Topics that move between clusters: the documents, what is seen of clusters, and who takes the steps."""
