@@ -126,12 +126,13 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _readers(self, readers: Readers) -> tuple[str, ...]:
-        before = self.before.consume
-        others = tuple(name for name in before if name not in (self.source, self.target))
+        others = tuple(name for name in self.before.consume if name not in (self.source, self.target))
         if readers is Readers.BEFORE:
-            return before
+            return self.before.consume
         if readers is Readers.BOTH:
-            return before if self.target in before else (*before, self.target)
+            return (self.source, *others, self.target)
+        if readers is Readers.BOTH_BACK:
+            return (self.target, *others, self.source)
         return (self.cluster(Side(readers.value)), *others)
 
 

@@ -81,12 +81,17 @@ class Need(enum.Enum):
 
 
 class Readers(enum.Enum):
-    """Where consumers are sent."""
+    """Where consumers are sent.
+
+    Of both clusters the one to be emptied comes first, for a client of the fork finds all partitions of the first one
+    alone, and of others an nsqd's own.
+    """
 
     BEFORE = "before"
     SOURCE = "source"
     TARGET = "target"
     BOTH = "both"
+    BOTH_BACK = "both, on the way back"
 
 
 class Rule(NamedTuple):
@@ -161,7 +166,7 @@ _UNORDERED: Final = {
     ),
     Step.PRODUCERS_BACK: Rule(
         _S,
-        Readers.BOTH,
+        Readers.BOTH_BACK,
         needs=((Need.UNWRITTEN, _T), (Need.EMPTY, _T)),
         waits_interval=True,
         then=Step.CANCELED,

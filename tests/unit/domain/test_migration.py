@@ -128,7 +128,8 @@ def test_other_clusters_are_consumed_all_the_time_and_the_target_of_an_ordered_t
     assert routes[Step.PREPARE] == routes[Step.CANCELED] == before.consume
     assert routes[Step.PRODUCERS_STOPPED] == routes[Step.DRAINING_SOURCE] == ("s", "x")
     assert routes[Step.DONE] == ("t", "x")
-    assert made(Kind.UNORDERED, Step.CONSUMERS_ON_BOTH, before).route.consume == before.consume
+    assert made(Kind.UNORDERED, Step.CONSUMERS_ON_BOTH, before).route.consume == ("s", "x", "t")
+    assert made(Kind.UNORDERED, Step.PRODUCERS_BACK, before).route == Route(("s",), ("t", "x", "s"))
 
 
 def test_a_person_advances_what_waits_and_skips_nothing() -> None:
