@@ -27,7 +27,9 @@ async def move(stock: Stock, folder: Path, *, rate: float, before: int, clients:
             assert steps == ["prepare", "consumers-on-both", "producers-on-target", "done"]
             assert found["producers_stopped_ms"] == 0
             for nsqd in (*stock.source.nsqds, *stock.target.nsqds):
-                await until(lambda nsqd=nsqd: _waiting(nsqd.stats(TOPIC, CHANNEL)) == 0, what="nothing waits")
+                await until(
+                    lambda nsqd=nsqd: not _waiting(nsqd.stats(TOPIC, CHANNEL)), within=20, what="all is finished"
+                )
             assert sum(nsqd.stats(TOPIC, CHANNEL)["message_count"] for nsqd in stock.target.nsqds) >= before
 
 
