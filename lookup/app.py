@@ -8,11 +8,11 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import parse_qs
 
+from bus.domain.routing.listlookup import listed_alone
 from bus.domain.routing.rooms import Access
 from bus.http.asgi import JSON, Receive, Scope, Send, answer
 from bus.telemetry import metrics
 from lookup.cluster import Cluster, message_of
-from lookup.listlookup import listed_alone
 from lookup.lists import MERGED, ask_all
 from lookup.lookups import Lookups
 from lookup.nsqlookupd import VIA, Away, Passed, passed_by

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from bus.domain.routing.answers import Answer, Unreadable, opened, read_answer, union
+from bus.domain.routing.listlookup import PATH, Listed, read_listed
 from bus.domain.routing.rooms import Access
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
 from bus.transports.backoff import Backoff
-from lookup.listlookup import PATH, Listed, read_listed
 from lookup.nsqlookupd import Answered, Away, NsqlookupdClient, Passed
 
 Found = TypeVar("Found")
