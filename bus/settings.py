@@ -73,6 +73,8 @@ class Settings(BaseSettings):
     nsq_lookupd, nsq_nsqd
         NSQ's servers, comma separated: ``HOST:HTTP_PORT`` of each nsqlookupd, ``HOST:TCP_PORT[/HTTP_PORT]`` of each
         nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
+    nsq_partitions, nsq_replication
+        Of topics that the bus makes on a cluster of Youzan's fork.
     nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
         Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
         ``snappy`` or ``deflate``.
@@ -152,6 +154,8 @@ class Settings(BaseSettings):
     rabbitmq_backup: str = ""
     nsq_lookupd: str = ""
     nsq_nsqd: str = ""
+    nsq_partitions: int = Field(default=2, ge=1, le=255)
+    nsq_replication: int = Field(default=1, ge=1, le=5)
     nsq_tls: bool = False
     nsq_ca: Path | None = None
     nsq_auth_secret: str = ""

@@ -130,5 +130,7 @@ def _nsq(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
         tls=nsq.verifying(settings.nsq_ca) if settings.nsq_tls else None,
         auth_secret=settings.nsq_auth_secret,
         compression=nsq.Compression(settings.nsq_compression),
+        partitions=settings.nsq_partitions,
+        replication=settings.nsq_replication,
     )
     return nsq.NsqTransport(config, quarantine, clock, random.random)

@@ -1,4 +1,4 @@
-"""One nsqd's end of a consumer: its connection, and what is in flight over it."""
+"""One nsqd's or partition's end of a consumer: its connection, and what is in flight over it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from bus.transports.nsq.flow import Load
 from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Dependencies
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.frames import read_message
+from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _MS: Final = 1000
@@ -44,22 +46,30 @@ class Held:
     ----------
     connection
         The one over which it may be finished.
-    payload
-        Of its frame.
+    payload, body_at
+        Of its frame, and where in it the body begins.
     since, touched
         When it came, and when its time-out began anew (monotonic).
     """
 
-    __slots__ = ("attempts", "buffer", "connection", "id", "payload", "since", "state", "touched")
+    __slots__ = ("attempts", "body_at", "buffer", "connection", "id", "payload", "since", "state", "touched")
 
     def __init__(
-        self, buffer: NodeBuffer, connection: Connection, message_id: bytes, attempts: int, payload: bytes, now: float
+        self,
+        buffer: NodeBuffer,
+        connection: Connection,
+        message_id: bytes,
+        attempts: int,
+        payload: bytes,
+        body_at: int,
+        now: float,
     ) -> None:
         self.buffer = buffer
         self.connection = connection
         self.id = message_id
         self.attempts = attempts
         self.payload = payload
+        self.body_at = body_at
         self.since = self.touched = now
         self.state = State.WAITING
 
@@ -86,10 +96,11 @@ class Owner(Protocol):
 
 
 class NodeBuffer:
-    """Subscribes at one nsqd, and again for ever; keeps the messages that are in flight from timing out.
+    """Subscribes at one nsqd or partition, and again for ever; keeps the messages in flight from timing out.
 
-    A message that nsqd delivers again while its receiver still holds it is not handed out a second time: finishing it
-    then counts for the new delivery.
+    A partition that another nsqd leads by now is the same one: what is held of it stays. A message that nsqd delivers
+    again while its receiver still holds it is not handed out a second time: finishing it then counts for the new
+    delivery.
 
     Attributes
     ----------
@@ -97,13 +108,16 @@ class NodeBuffer:
         Why nsqd does not let it subscribe; empty when it does, or is away.
     """
 
-    def __init__(self, address: Address, lane: Lane, owner: Owner, dependencies: Dependencies) -> None:
-        self.address = address
+    def __init__(self, source: Source, lane: Lane, owner: Owner, dependencies: Dependencies) -> None:
+        self._source = source
+        self._form = source.form
         self._lane = lane
         self._owner = owner
         self._config = dependencies.config
         self._clock = dependencies.clock
         self._noise = dependencies.noise
+        self._haste = dependencies.haste
+        self._turned = asyncio.Event()
         self._connection: Connection | None = None
         self._held: dict[bytes, Held] = {}
         self._holding = asyncio.Event()
@@ -113,6 +127,16 @@ class NodeBuffer:
         self._active_until = 0.0
         self._leaving = False
         self.refusal = ""
+
+    @property
+    def source(self) -> Source:
+        """Where it reads."""
+        return self._source
+
+    @property
+    def address(self) -> Address:
+        """The nsqd that it subscribes at."""
+        return self._source.address
 
     @property
     def linked(self) -> bool:
@@ -141,17 +165,38 @@ class NodeBuffer:
         while not self._leaving:
             fault = await self._live(backoff)
             self.refusal = str(fault) if isinstance(fault, Answered | Denied) else ""
-            _log.info("%s/%s at nsqd %s: %s", *self._lane, self.address, fault)
-            await self._clock.sleep(backoff.fail())
+            _log.info("%s/%s at nsqd %s: %s", *self._lane, self._source, fault)
+            await self._pause(backoff)
+
+    def turn(self, source: Source) -> None:
+        """Subscribe to the same partition where it is now; what was received stays with its receiver."""
+        if source == self._source:
+            return
+        self._source = source
+        self._turned.set()
+        if self._connection is not None:
+            self._connection.give_up(Disconnected(sentence("the partition is led elsewhere")))
+
+    async def _pause(self, backoff: Backoff) -> None:
+        """Wait before the next try; a partition is looked up meanwhile, and tried at once where it is found."""
+        if self._source.partition is not None:
+            self._haste.add(self._lane.topic)
+        if not self._turned.is_set():
+            await first_of(self._clock.sleep(backoff.fail()), self._turned.wait())
+        self._turned.clear()
 
     async def _live(self, backoff: Backoff) -> NsqFault:
         connection: Connection | None = None
+        source = self._source
         try:
-            connection = await connect(self.address, self._config)
+            connection = await connect(source.address, self._config, is_extended=source.is_extended)
             connection.deliver = self._deliver
             connection.refused = self._refused
             async with asyncio.timeout(self._config.timeout):
-                await connection.ask(commands.sub(*self._lane))
+                await connection.ask(source.subscribe(self._lane))
+            if source != self._source:
+                return Disconnected(sentence("the partition is led elsewhere"))
+            self._form = source.form
             backoff.succeed()
             self.refusal = ""
             self._link(connection)
@@ -239,7 +284,7 @@ class NodeBuffer:
         try:
             await connection.ask(commands.CLS)
         except NsqFault as fault:
-            _log.debug("%s/%s at nsqd %s: %s", *self._lane, self.address, fault)
+            _log.debug("%s/%s at nsqd %s: %s", *self._lane, self._source, fault)
         await connection.close()
 
     def _deliver(self, payloads: list[bytes]) -> None:
@@ -259,7 +304,8 @@ class NodeBuffer:
                 self._overcounted += 1
                 copies = True
             if known is None:
-                known = self._held[message_id] = Held(self, connection, message_id, attempts, payload, now)
+                body_at = self._form.body_at(payload)
+                known = self._held[message_id] = Held(self, connection, message_id, attempts, payload, body_at, now)
                 new.append(known)
             else:
                 known.connection, known.attempts, known.since, known.touched = connection, attempts, now, now

@@ -112,8 +112,12 @@ class Cluster:
             if not self._nodes[address].connected or address in self._aliases():
                 self._drop(address)
         for address, (told, home) in wanted.items():
+            found = self._lookup.nodes.get(address)
+            is_fork = found is not None and found.is_fork
+            if address in self._nodes and self._nodes[address].is_fork is not is_fork and found is not None:
+                self._drop(address)
             if address not in self._nodes:
-                self._add(told, home=home)
+                self._add(told, home=home and not is_fork, is_fork=is_fork)
         if before != set(self._nodes):
             self._changed()
 
@@ -136,10 +140,10 @@ class Cluster:
         announced = {node.announced for address, node in self._nodes.items() if address in told}
         return {address for address in announced if address is not None} - told
 
-    def _add(self, address: NsqdAddress, *, home: bool) -> None:
+    def _add(self, address: NsqdAddress, *, home: bool, is_fork: bool) -> None:
         if self._group is None:
             return
-        node = Nsqd(address, self._dependencies, home=home, find_http=self._find_http)
+        node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http)
         self._nodes[address.tcp] = node
         self._tasks[address.tcp] = self._group.create_task(node.run())
 

@@ -61,6 +61,8 @@ class NsqConfig(NamedTuple):
         move from one nsqd to another.
     lookup_interval, stats_interval
         How often the nsqlookupds, and each nsqd's figures, are asked.
+    partitions, replication
+        Of topics that the bus makes on a cluster of Youzan's fork.
     """
 
     nsqd: tuple[NsqdAddress, ...] = ()
@@ -74,6 +76,8 @@ class NsqConfig(NamedTuple):
     max_in_flight: int = 1000
     lookup_interval: float = 15.0
     stats_interval: float = 1.0
+    partitions: int = 2
+    replication: int = 1
 
 
 def parse_nsqd(text: str) -> tuple[NsqdAddress, ...]:

@@ -207,10 +207,11 @@ class Connection(asyncio.Protocol):
 
     # The handshake.
 
-    async def begin(self, config: NsqConfig) -> None:
+    async def begin(self, config: NsqConfig, *, is_extended: bool) -> None:
         """Agree on features, encrypt, compress, authenticate; only then anything else may be sent."""
         self.send(commands.VERSION)
-        self.agreed = features.read_answer(await self.ask(commands.identify(features.request(config))), config)
+        request = features.request(config, is_extended=is_extended)
+        self.agreed = features.read_answer(await self.ask(commands.identify(request)), config)
         if self.agreed.tls_v1 and config.tls is not None:
             await self._encrypt(config.tls)
         if self.agreed.snappy or self.agreed.deflate:
@@ -281,8 +282,13 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_later(heartbeat, self._watch, heartbeat)
 
 
-async def connect(address: Address, config: NsqConfig) -> Connection:
+async def connect(address: Address, config: NsqConfig, *, is_extended: bool = False) -> Connection:
     """Open a connection that is ready for commands.
+
+    Parameters
+    ----------
+    is_extended
+        It is to subscribe to a topic whose messages may have headers.
 
     Raises
     ------
@@ -298,7 +304,7 @@ async def connect(address: Address, config: NsqConfig) -> Connection:
     try:
         async with asyncio.timeout(config.timeout):
             _, connection = await loop.create_connection(lambda: Connection(address), address.host, address.port)
-            await connection.begin(config)
+            await connection.begin(config, is_extended=is_extended)
     except TimeoutError:
         raise Disconnected(
             sentence(

@@ -1,12 +1,11 @@
-"""One subscription's consumer: one connection to each nsqd that has its topic."""
+"""One subscription's consumer: one connection to each nsqd, or each partition, that has its topic."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +19,8 @@ from bus.transports.nsq.codec import unwrap
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.flow import Demand, share
 from bus.transports.nsq.node import Dependencies
-from bus.transports.nsq.protocol.frames import MESSAGE_HEAD, read_message
+from bus.transports.nsq.protocol.frames import name_of, read_message
+from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane
 
 _log = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ class NsqConsumer:
         self._clock = dependencies.clock
         self._quarantine = quarantine
         self._on_closed = closed
-        self._buffers: dict[Address, NodeBuffer] = {}
-        self._tasks: dict[Address, asyncio.Task[None]] = {}
+        self._buffers: dict[Address | int, NodeBuffer] = {}
+        self._tasks: dict[Address | int, asyncio.Task[None]] = {}
         self._spawn: Spawn | None = None
         self._waiting: deque[Held] = deque()
         self._arrival = asyncio.Event()
@@ -123,21 +123,25 @@ class NsqConsumer:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    def follow(self, nsqds: AbstractSet[Address], spawn: Spawn) -> None:
+    def follow(self, sources: Iterable[Source], spawn: Spawn) -> None:
         """Have a connection to each of these, and to no other."""
         self._spawn = spawn
-        for address in nsqds - self._buffers.keys():
-            buffer = self._buffers[address] = NodeBuffer(address, self.lane, self, self._dependencies)
-            self._tasks[address] = spawn(buffer.run())
-        for address in self._buffers.keys() - nsqds:
-            del self._buffers[address]
-            self._tasks.pop(address).cancel()
+        wanted = {source.place: source for source in sources}
+        for place, source in wanted.items():
+            if (known := self._buffers.get(place)) is not None:
+                known.turn(source)
+                continue
+            buffer = self._buffers[place] = NodeBuffer(source, self.lane, self, self._dependencies)
+            self._tasks[place] = spawn(buffer.run())
+        for place in self._buffers.keys() - wanted.keys():
+            del self._buffers[place]
+            self._tasks.pop(place).cancel()
 
     def refusals(self) -> dict[str, str]:
         """Return which nsqds do not let it subscribe, and why."""
         return {
-            f"nsqd {address} {self.lane.topic}/{self.lane.channel}": buffer.refusal
-            for address, buffer in self._buffers.items()
+            f"nsqd {buffer.source} {self.lane.topic}/{self.lane.channel}": buffer.refusal
+            for buffer in self._buffers.values()
             if buffer.refusal
         }
 
@@ -184,7 +188,7 @@ class NsqConsumer:
                 continue
             held.state = State.TAKEN
             try:
-                message = unwrap(held.payload[MESSAGE_HEAD:])
+                message = unwrap(held.payload[held.body_at :])
             except ValueError as error:
                 self._set_aside(held, str(error))
                 continue
@@ -200,7 +204,7 @@ class NsqConsumer:
         return taken
 
     def _set_aside(self, held: Held, reason: str) -> None:
-        _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.buffer.address, reason)
+        _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.buffer.source, reason)
         self._foreign.append((held, reason))
         if self._spawn is not None and (self._setting_aside is None or self._setting_aside.done()):
             self._setting_aside = self._spawn(self._keep_foreign())
@@ -221,13 +225,13 @@ class NsqConsumer:
 
 def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
     published, attempts, message_id = read_message(held.payload)
-    name = message_id.decode("ascii", "replace")
+    name = name_of(message_id)
     return Foreign(
         transport=TransportName.NSQ,
-        place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.buffer.address}, message {name}",
+        place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.buffer.source}, message {name}",
         reason=reason,
         headers={"timestamp": str(published), "attempts": str(attempts)},
-        payload=held.payload[MESSAGE_HEAD:],
+        payload=held.payload[held.body_at :],
     )
 
 

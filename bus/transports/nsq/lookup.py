@@ -17,10 +17,11 @@ _log = logging.getLogger(__name__)
 
 
 class Found(NamedTuple):
-    """One nsqd: the port of its HTTP API, and the topics to read from it."""
+    """One nsqd: the port of its HTTP API, the topics to read from it, and whether it keeps partitions of them."""
 
     http: int
     topics: frozenset[str]
+    is_fork: bool = False
 
 
 class Lookup:
@@ -74,7 +75,7 @@ def _union(answers: Sequence[Sequence[Peer]]) -> dict[Address, Found]:
         address = Address(peer.broadcast_address, peer.tcp_port)
         known = nodes.get(address)
         topics = _readable(peer) if known is None else known.topics | _readable(peer)
-        nodes[address] = Found(peer.http_port, topics)
+        nodes[address] = Found(peer.http_port, topics, bool(peer.distributed_id))
     return nodes
 
 

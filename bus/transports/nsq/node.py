@@ -12,9 +12,11 @@ from bus.ports.clock import Clock
 from bus.sentences import Said, said_by, sentence
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
+from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
 from bus.transports.nsq.lag import Reading, reading_of
+from bus.transports.nsq.partitions.haste import Haste
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.http import Limits, NsqHttp
 from bus.transports.nsq.topology import Lane, Topology
@@ -37,6 +39,7 @@ class Dependencies(NamedTuple):
     clock: Clock
     noise: Callable[[], float]
     topology: Topology
+    haste: Haste
 
 
 class Nsqd:
@@ -49,6 +52,8 @@ class Nsqd:
     ----------
     home
         Messages are published here, so every demanded channel is made; elsewhere only in topics that are there.
+    is_fork
+        It keeps partitions of topics: their channels are no matter of one nsqd.
     find_http
         Gives the port of its HTTP API as far as others know it.
     """
@@ -59,10 +64,12 @@ class Nsqd:
         dependencies: Dependencies,
         *,
         home: bool,
+        is_fork: bool,
         find_http: Callable[[Address], int | None],
     ) -> None:
         self.address = address.tcp
         self.home = home
+        self.is_fork = is_fork
         self.tried = asyncio.Event()
         self.announced: Address | None = None
         self.trouble: Said = sentence("not reached yet")
@@ -236,6 +243,8 @@ class Nsqd:
             asked = self._clock.monotonic()
             reading = reading_of(await self._api.stats(self._http()), asked)
             self._readings = (*self._readings[-1:], reading)
+            if self.is_fork:
+                return
             self._there = {topic: set(channels) for topic, channels in reading.topics.items()}
             await self._settle()
             for topic in [topic for topic in self._topology.topics if self.home or topic in self._there]:
@@ -274,25 +283,16 @@ class Nsqd:
         connection = self._connection
         if connection is None or not batches:
             return [False] * len(batches)
-        answers = [connection.ask(commands.mpub(topic, batch)) for batch in batches]
-        try:
-            _, late = await asyncio.wait(answers, timeout=self._config.timeout)
-            if late:
-                why = f"nsqd {self.address} did not confirm within {self._config.timeout:g} s"
-                connection.give_up(Disconnected(why))
-        finally:
-            for answer in answers:
-                answer.cancel()
-        return [self._confirmed(topic, answer) for answer in answers]
+        asked = [commands.mpub(topic, batch) for batch in batches]
+        return [self._confirmed(topic, one) for one in await answers_of(connection, asked, self._config.timeout)]
 
-    def _confirmed(self, topic: str, answer: asyncio.Future[bytes]) -> bool:
-        fault = None if answer.cancelled() else answer.exception()
-        if isinstance(fault, Answered):
-            _log.warning("nsqd %s refused messages for %s, they go elsewhere: %s", self.address, topic, fault)
-            if fault.code in _FORBIDDING:
+    def _confirmed(self, topic: str, answer: bytes | NsqFault) -> bool:
+        if isinstance(answer, Answered):
+            _log.warning("nsqd %s refused messages for %s, they go elsewhere: %s", self.address, topic, answer)
+            if answer.code in _FORBIDDING:
                 # Each refusal costs the connection, which other destinations share.
                 self._forbidden[topic] = self._clock.monotonic() + _FORBIDDEN_FOR
-        return fault is None and not answer.cancelled()
+        return isinstance(answer, bytes)
 
     def _forbidden_now(self) -> Said:
         now = self._clock.monotonic()

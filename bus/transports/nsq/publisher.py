@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
 from bus.ports.transport import Outgoing
+from bus.transports.nsq.batches import split, tell_too_large
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.codec import wrap
 from bus.transports.nsq.node import Dependencies, Nsqd
-from bus.transports.nsq.protocol.commands import MPUB_OVERHEAD, SIZE_OVERHEAD
+from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.protocol.http import Limits
 
-_log = logging.getLogger(__name__)
 _TRIES: Final = 2
 """Time-outs after which no further nsqd is tried."""
 
 
 class Publisher:
-    """Gives each batch to one nsqd, to another one each time; what one does not confirm goes to the next."""
+    """Gives each batch to one nsqd, to another one each time; what one does not confirm goes to the next.
 
-    def __init__(self, cluster: Cluster, dependencies: Dependencies) -> None:
+    Topics with partitions are published to partition by partition.
+    """
+
+    def __init__(self, cluster: Cluster, partitions: PartitionPublisher, dependencies: Dependencies) -> None:
         self._cluster = cluster
+        self._partitions = partitions
         self._timeout = dependencies.config.timeout
         self._clock = dependencies.clock
         self._topology = dependencies.topology
@@ -47,6 +50,10 @@ class Publisher:
         """Publish the messages of one topic, and strike out of ``confirmed`` those that are not."""
         for index in indexes:
             confirmed[index] = False
+        if self._partitions.has(topic):
+            for index in await self._partitions.publish(topic, {index: batch[index] for index in indexes}):
+                confirmed[index] = True
+            return
         bodies = {index: wrap(batch[index].payload) for index in indexes}
         until = self._clock.monotonic() + _TRIES * self._timeout
         limits = Limits(0, 0)
@@ -57,16 +64,8 @@ class Publisher:
                 del bodies[index]
             if not bodies or self._clock.monotonic() >= until:
                 break
-        for index, body in bodies.items():
-            if limits.message and len(body) > limits.message:
-                _log.warning(
-                    "message %s for %s is larger than nsqd takes, %d > %d bytes; start nsqd with a larger "
-                    "--max-msg-size",
-                    batch[index].message.id,
-                    topic,
-                    len(body),
-                    limits.message,
-                )
+        left = {index: len(body) for index, body in bodies.items()}
+        tell_too_large(topic, {index: batch[index].message.id for index in left}, left, limits)
 
     async def _try(self, node: Nsqd, topic: str, bodies: dict[int, bytes]) -> list[int]:
         """Publish at one nsqd and return what it confirmed."""
@@ -83,24 +82,3 @@ class Publisher:
         self._turn += 1
         first = self._turn % len(ready)
         return ready[first:] + ready[:first]
-
-
-def split(sizes: dict[int, int], limits: Limits) -> list[list[int]]:
-    """Return which messages go together into one MPUB, in order; those over the limit of one are left out.
-
-    Parameters
-    ----------
-    sizes
-        Bytes of each message.
-    """
-    parts: list[list[int]] = []
-    room = 0
-    for index, size in sizes.items():
-        if size > limits.message or size + SIZE_OVERHEAD + MPUB_OVERHEAD > limits.body:
-            continue
-        if size + SIZE_OVERHEAD > room:
-            parts.append([])
-            room = limits.body - MPUB_OVERHEAD
-        parts[-1].append(index)
-        room -= size + SIZE_OVERHEAD
-    return parts

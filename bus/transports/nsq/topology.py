@@ -20,6 +20,7 @@ class Topology:
     def __init__(self) -> None:
         self._channels: dict[str, set[str]] = {}
         self._published: dict[str, float] = {}
+        self._ordered: set[str] = set()
 
     def __iter__(self) -> Iterator[Lane]:
         return (Lane(topic, channel) for topic, channels in self._channels.items() for channel in channels)
@@ -47,6 +48,14 @@ class Topology:
         if not channels:
             self._channels.pop(lane.topic, None)
             self._published.pop(lane.topic, None)
+
+    def order(self, topic: str, *, keeps_order: bool) -> None:
+        """Note whether the messages of a topic are to be kept in order."""
+        (self._ordered.add if keeps_order else self._ordered.discard)(topic)
+
+    def keeps_order(self, topic: str) -> bool:
+        """Whether the messages of a topic are to be kept in order."""
+        return topic in self._ordered
 
     def publishing(self, topic: str, now: float) -> None:
         """Note that messages may be on their way to a topic at this monotonic time."""

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from bus.domain.destination import Destination, TransportName
+from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
@@ -26,11 +26,15 @@ from bus.sentences import Said, joined, sentence
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
-from bus.transports.nsq.errors import NsqFault
+from bus.transports.nsq.errors import Answered, Denied, NsqFault
 from bus.transports.nsq.names import channel_of, topic_of
 from bus.transports.nsq.node import Dependencies, Nsqd
+from bus.transports.nsq.partitions.haste import Haste
+from bus.transports.nsq.partitions.publisher import PartitionPublisher
+from bus.transports.nsq.partitions.routes import Routes
 from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
+from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane, Topology
 
 
@@ -49,10 +53,12 @@ class NsqTransport:
         self._quarantine = quarantine
         self._topology = Topology()
         self._http = NsqHttp(config.tls, config.timeout)
-        self._dependencies = Dependencies(config, self._http, clock, noise, self._topology)
-        self._cluster = Cluster(self._dependencies, self._follow)
-        self._publisher = Publisher(self._cluster, self._dependencies)
+        self._dependencies = Dependencies(config, self._http, clock, noise, self._topology, Haste())
         self._consumers: set[NsqConsumer] = set()
+        self._cluster = Cluster(self._dependencies, self._follow)
+        self._routes = Routes(self._dependencies, self._read_here, self._follow_route)
+        self._partitions = PartitionPublisher(self._routes, self._dependencies)
+        self._publisher = Publisher(self._cluster, self._partitions, self._dependencies)
         self._removed: set[Lane] = set()
         self._group: asyncio.TaskGroup | None = None
 
@@ -70,17 +76,19 @@ class NsqTransport:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
+                group.create_task(self._routes.run())
                 await self._cluster.run()
             finally:
                 self._group = None
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
-        """Make the topic and the channels on every nsqd that can be reached.
+        """Make the topic and the channels on every nsqd that can be reached, or in its partitions.
 
         The others get them before anything is published to them. What is impossible to name is refused after the
         rest was made.
         """
         topic = topic_of(destination.code)
+        self._topology.order(topic, keeps_order=destination.ordering is not Ordering.NONE)
         refused: TransportRefused | None = None
         for subscription in subscriptions:
             try:
@@ -90,14 +98,18 @@ class NsqTransport:
         self._cluster.review()
         self._follow_one(topic)
         await self._cluster.settled()
-        await self._each(lambda node: node.prepare(topic))
-        if not any(node.ready(topic) for node in self._cluster.homes()):
-            raise self._away()
+        if not await self._prepare(topic):
+            await self._each(lambda node: node.prepare(topic))
+            if not any(node.ready(topic) for node in self._cluster.homes()):
+                raise self._away()
         if refused is not None:
             raise refused
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete the channel, not the topic; an nsqd that is away does so when it is back."""
+        """Delete the channel, not the topic; an nsqd that is away does so when it is back.
+
+        So does the one that leads a partition.
+        """
         try:
             lane = Lane(topic_of(destination), channel_of(subscription))
         except (InvalidDestination, TransportRefused):
@@ -106,6 +118,9 @@ class NsqTransport:
         self._removed.add(lane)
         self._follow_one(lane.topic)
         await self._cluster.settled()
+        if self._partitions.has(lane.topic):
+            await self._routes.remove(lane)
+            return
         await self._cluster.forget(lane)
         if not await self._each(lambda node: node.remove(lane)):
             raise self._away()
@@ -132,7 +147,7 @@ class NsqTransport:
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""
-        found = self._cluster.conditions()
+        found = self._cluster.conditions() | self._routes.conditions()
         for consumer in self._consumers:
             found |= consumer.refusals()
         return found
@@ -141,17 +156,35 @@ class NsqTransport:
         """Close what is left."""
         for consumer in list(self._consumers):
             await consumer.close()
+        await self._partitions.close()
         await self._http.close()
 
     def _demand(self, lane: Lane) -> None:
         self._topology.add(lane)
         self._removed.discard(lane)
+        self._routes.channels.keep(lane)
         for node in self._cluster.nodes:
             node.keep(lane)
 
+    async def _prepare(self, topic: str) -> bool:
+        """Make the topic and its channels in partitions; False where topics have none."""
+        try:
+            return await self._routes.prepare(topic)
+        except (Answered, Denied) as fault:
+            raise TransportRefused(
+                sentence("nsqlookupd makes no topic {topic}: {fault}", topic=topic, fault=str(fault)),
+                hint=sentence("check BUS_NSQ_PARTITIONS and BUS_NSQ_REPLICATION against the number of nsqds"),
+            ) from fault
+        except NsqFault as fault:
+            raise TransportUnavailable(
+                sentence("no partition takes messages; nothing was lost: {fault}", fault=str(fault)),
+                hint=sentence("check that nsqd and nsqlookupd run, and who leads"),
+            ) from fault
+
     async def _each(self, act: Callable[[Nsqd], Coroutine[Any, Any, None]]) -> bool:
-        """Do the same at every nsqd at once; whether one of them worked."""
-        results = await asyncio.gather(*(_attempt(act(node)) for node in self._cluster.nodes))
+        """Do the same at every nsqd without partitions at once; whether one of them worked."""
+        nodes = [node for node in self._cluster.nodes if not node.is_fork]
+        results = await asyncio.gather(*(_attempt(act(node)) for node in nodes))
         return any(results)
 
     def _away(self) -> TransportError:
@@ -182,12 +215,31 @@ class NsqTransport:
             if consumer.lane.topic == topic:
                 self._connect(consumer)
 
+    def _follow_route(self, topic: str) -> None:
+        """Have consumers and publishers find a topic whose partitions are elsewhere."""
+        self._partitions.follow(topic)
+        self._follow_one(topic)
+
+    def _read_here(self) -> set[str]:
+        return {consumer.lane.topic for consumer in self._consumers}
+
     def _connect(self, consumer: NsqConsumer) -> None:
-        """Have a consumer connected to the nsqds of its topic; one of a removed channel would make it anew."""
+        """Have a consumer connected where its topic is; a connection for a removed channel would make it anew."""
         if self._group is not None:
             removed = consumer.lane in self._removed
-            nsqds = set() if removed else self._cluster.holders(consumer.lane.topic)
-            consumer.follow(nsqds, self._group.create_task)
+            consumer.follow([] if removed else self._sources(consumer.lane.topic), self._group.create_task)
+
+    def _sources(self, topic: str) -> list[Source]:
+        """Return the partitions of a topic, and the nsqds that have it without; stock NSQ has only such."""
+        layout = self._routes.layout(topic)
+        whole = set(layout.others)
+        if not layout.is_partitioned:
+            whole |= self._cluster.holders(topic)
+        led = [
+            Source(place.tcp, number, layout.is_ordered, layout.is_extended)
+            for number, place in layout.readable.items()
+        ]
+        return [*led, *(Source(address) for address in whole)]
 
 
 async def _attempt(act: Coroutine[Any, Any, None]) -> bool:

@@ -32,15 +32,22 @@ def auth(secret: bytes) -> bytes:
     return b"AUTH\n%b%b" % (_size(len(secret)), secret)
 
 
-def sub(topic: str, channel: str) -> bytes:
-    """Subscribe the connection; nsqd makes a topic or channel that is not there."""
-    return f"SUB {topic} {channel}\n".encode("ascii")
+def sub(topic: str, channel: str, partition: int | None = None, *, is_ordered: bool = False) -> bytes:
+    """Subscribe the connection; nsqd makes a channel that is not there, and a topic unless it has partitions.
+
+    From an ordered partition one message comes at a time, whatever RDY says, and the next one once it is finished.
+    """
+    words = ["SUB_ORDERED" if is_ordered else "SUB", topic, channel]
+    if partition is not None:
+        words.append(str(partition))
+    return f"{' '.join(words)}\n".encode("ascii")
 
 
-def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
+def mpub(topic: str, bodies: Sequence[bytes], partition: int | None = None) -> bytes:
     """Publish messages, all or none as far as nsqd's disk goes along."""
     size = MPUB_OVERHEAD + SIZE_OVERHEAD * len(bodies)
-    parts = [b"MPUB %b\n" % topic.encode("ascii"), b""]
+    target = topic if partition is None else f"{topic} {partition}"
+    parts = [b"MPUB %b\n" % target.encode("ascii"), b""]
     for body in bodies:
         length = len(body)
         size += length
@@ -52,6 +59,9 @@ def mpub(topic: str, bodies: Sequence[bytes]) -> bytes:
 def rdy(count: int) -> bytes:
     """Allow so many messages in flight on the connection."""
     return b"RDY %d\n" % count
+
+
+# Ids are 16 bytes, of which any may be a space or the end of a line in the fork.
 
 
 def fin(message_id: bytes) -> bytes:

@@ -36,8 +36,8 @@ class Agreed(msgspec.Struct, frozen=True):
 _decoder: Final = msgspec.json.Decoder(Agreed)
 
 
-def request(config: NsqConfig) -> bytes:
-    """Return the JSON body of IDENTIFY."""
+def request(config: NsqConfig, *, is_extended: bool = False) -> bytes:
+    """Return the JSON body of IDENTIFY; consumers of an extended topic must say so, and no others."""
     asked: dict[str, object] = {
         "client_id": f"{socket.gethostname()}/{os.getpid()}",
         "hostname": socket.gethostname(),
@@ -50,6 +50,8 @@ def request(config: NsqConfig) -> bytes:
         "snappy": config.compression is Compression.SNAPPY,
         "deflate": config.compression is Compression.DEFLATE,
     }
+    if is_extended:
+        asked["extend_support"] = True
     if config.compression is Compression.NONE:
         asked["output_buffer_size"] = _SMALLEST_BUFFER
     return msgspec.json.encode(asked)

@@ -6,7 +6,7 @@ A frame is its size, its type and its payload; a message frame's payload is read
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from bus.transports.nsq.errors import Answered, NotNsq
 
@@ -16,12 +16,17 @@ MESSAGE: Final = 2
 HEARTBEAT: Final = b"_heartbeat_"
 LARGEST: Final = 64 * 2**20
 
+_NO_HEADER: Final = b"\x00"
+_HEADER_SIZE: Final = 2
+_PLACE: Final = 12
 _TYPES: Final = 3
 _HEADER: Final = 8
 _SIZE: Final = 4
 _head: Final = struct.Struct(">II").unpack_from
 _message_head: Final = struct.Struct(">qH16s")
 _read_head: Final = _message_head.unpack_from
+_two_numbers: Final = struct.Struct(">QQ").unpack
+_TEXT: Final = b"0123456789abcdef"
 MESSAGE_HEAD: Final = _message_head.size
 
 Frame = tuple[int, bytes]
@@ -108,6 +113,41 @@ def read_message(payload: bytes) -> tuple[int, int, bytes]:
     if len(payload) < MESSAGE_HEAD:
         raise NotNsq(f"not NSQ's protocol: a message frame of {len(payload)} bytes")
     return _read_head(payload)
+
+
+def name_of(message_id: bytes) -> str:
+    """Return an id as people see it: stock NSQ's are text, the fork's two numbers, its internal id and the trace id."""
+    if all(byte in _TEXT for byte in message_id):
+        return message_id.decode("ascii")
+    return "/".join(str(number) for number in _two_numbers(message_id))
+
+
+class Form(NamedTuple):
+    """What stands between a message's head and its body, which depends on topic and subscription.
+
+    Attributes
+    ----------
+    is_extended
+        A header, on topics of the fork that have them.
+    is_detailed
+        Where the message is in the log of its partition, for ordered subscriptions.
+    """
+
+    is_extended: bool = False
+    is_detailed: bool = False
+
+    def body_at(self, payload: bytes) -> int:
+        """Return where in the payload of a frame the body begins; raises ``NotNsq`` when that is behind its end."""
+        begin = MESSAGE_HEAD
+        if self.is_extended:
+            begin += 1
+            if payload[begin - 1 : begin] != _NO_HEADER:
+                begin += _HEADER_SIZE + int.from_bytes(payload[begin : begin + _HEADER_SIZE], "big")
+        if self.is_detailed:
+            begin += _PLACE
+        if begin > len(payload):
+            raise NotNsq(f"not NSQ's protocol: a message frame of {len(payload)} bytes, whose body begins at {begin}")
+        return begin
 
 
 def read_error(payload: bytes) -> Answered:

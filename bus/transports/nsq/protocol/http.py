@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 import httpx
 import msgspec
 
+from bus.domain.routing.answers import Answer as Lookup
+from bus.domain.routing.answers import Unreadable, read_answer
+from bus.domain.routing.listlookup import PATH, Listed, read_listed
+from bus.domain.routing.rooms import Access
 from bus.sentences import sentence
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
@@ -19,6 +23,8 @@ _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
 _DEFAULT_MESSAGE: Final = 1024 * 1024
 _DEFAULT_BODY: Final = 5 * 1024 * 1024
 _GONE: Final = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
+_THERE: Final = ("already exist", "already registered")
+_WITH_META: Final = {"metainfo": "true"}
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -38,11 +44,23 @@ class ChannelStats(msgspec.Struct, frozen=True):
 
 
 class TopicStats(msgspec.Struct, frozen=True):
-    """What one topic holds: messages that no channel has yet, and its channels."""
+    """What one topic holds, or one partition of it on an nsqd of the fork.
+
+    Attributes
+    ----------
+    depth
+        Messages that no channel has yet; bytes of the log in the fork, where channels are positions in it.
+    topic_partition
+        Its number; empty where topics have none.
+    is_leader
+        Whether this nsqd serves the partition.
+    """
 
     topic_name: str
     depth: int = 0
     channels: list[ChannelStats] = []
+    topic_partition: str = ""
+    is_leader: bool = False
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -53,13 +71,22 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """An nsqd as an nsqlookupd knows it; ``tombstones`` say which of its topics are not to be read."""
+    """An nsqd as an nsqlookupd knows it.
+
+    Attributes
+    ----------
+    tombstones
+        Which of its topics are not to be read.
+    distributed_id
+        Only nsqds of the fork have one.
+    """
 
     broadcast_address: str
     tcp_port: int
     http_port: int
     topics: list[str] | None = None
     tombstones: list[bool] | None = None
+    distributed_id: str = ""
 
 
 class _Stats(msgspec.Struct):
@@ -97,6 +124,48 @@ class NsqHttp:
     async def nodes(self, lookupd: Address) -> list[Peer]:
         """Return the nsqds that an nsqlookupd knows."""
         return (await self._ask(lookupd, "GET", "/nodes", _Nodes)).producers or []
+
+    async def listed(self, lookupd: Address) -> Listed:
+        """Return which nsqlookupds an nsqlookupd of the fork lists; raises ``Answered`` where stock NSQ has none."""
+        return _readable(read_listed, await self._send(lookupd, "GET", PATH), lookupd, PATH)
+
+    async def lookup(self, lookupd: Address, topic: str, access: Access) -> Lookup:
+        """Return where a topic is for a consumer or a producer; that it is nowhere is an answer, too."""
+        # Only producers need the number of partitions, and consumers are many.
+        query = {"topic": topic, "access": access.value, **(_WITH_META if access is Access.WRITE else {})}
+        try:
+            content = await self._send(lookupd, "GET", "/lookup", query)
+        except Answered as error:
+            return Lookup(refusal=error.code)
+        return _readable(read_answer, content, lookupd, "/lookup")
+
+    async def create_partitioned(
+        self, lookupd: Address, topic: str, partitions: int, replicas: int, *, is_ordered: bool
+    ) -> None:
+        """Have the nsqlookupd that leads make a topic with partitions, unless it is there."""
+        query = {"topic": topic, "partition_num": str(partitions), "replicator": str(replicas)}
+        await self._make("/topic/create", lookupd, query | ({"orderedmulti": "true"} if is_ordered else {}))
+
+    async def register(self, lookupd: Address, topic: str, channel: str) -> None:
+        """Have the nsqlookupd that leads know a channel of a topic that takes no others."""
+        await self._make("/channel/create", lookupd, {"topic": topic, "channel": channel})
+
+    async def create_channel(self, nsqd: Address, topic: str, partition: int, channel: str) -> None:
+        """Make a channel in a partition, on the nsqd that leads it, unless it is there."""
+        query = {"topic": topic, "partition": str(partition), "channel": channel}
+        await self._send(nsqd, "POST", "/channel/create", query)
+
+    async def delete_channel(self, nsqd: Address, topic: str, partition: int, channel: str) -> None:
+        """Delete a channel of a partition, on the nsqd that leads it."""
+        query = {"topic": topic, "partition": str(partition), "channel": channel}
+        await self._delete(nsqd, "/channel/delete", query)
+
+    async def _make(self, path: str, peer: Address, query: dict[str, str]) -> None:
+        try:
+            await self._send(peer, "POST", path, query)
+        except Answered as error:
+            if not any(word in error.code for word in _THERE):
+                raise
 
     async def info(self, nsqd: Address) -> NodeInfo:
         """Return how an nsqd calls itself."""
@@ -148,17 +217,7 @@ class NsqHttp:
         self, peer: Address, method: str, path: str, form: type[Answer], query: dict[str, str] | None = None
     ) -> Answer:
         content = await self._send(peer, method, path, query)
-        try:
-            return msgspec.json.decode(content, type=form)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise NotNsq(
-                sentence(
-                    "http://{address}{path} gave something else than NSQ does: {error}",
-                    address=str(peer),
-                    path=path,
-                    error=str(error),
-                )
-            ) from error
+        return _readable(lambda found: msgspec.json.decode(found, type=form), content, peer, path)
 
     async def _send(self, peer: Address, method: str, path: str, query: dict[str, str] | None = None) -> bytes:
         try:
@@ -201,6 +260,20 @@ class NsqHttp:
     def _url(self, peer: Address, path: str) -> str:
         port = self._encrypted.get(peer)
         return f"http://{peer}{path}" if port is None else f"https://{Address(peer.host, port)}{path}"
+
+
+def _readable(read: Callable[[bytes], Answer], content: bytes, peer: Address, path: str) -> Answer:
+    try:
+        return read(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, Unreadable) as error:
+        raise NotNsq(
+            sentence(
+                "http://{address}{path} gave something else than NSQ does: {error}",
+                address=str(peer),
+                path=path,
+                error=str(error),
+            )
+        ) from error
 
 
 def _refusal(content: bytes) -> _Refusal:

@@ -1,0 +1,27 @@
+"""Topics that are to be looked up at once, since something was not where it was looked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bus.waits import first_of
+
+
+class Haste:
+    """Noted by whoever meets an error, taken by whoever looks up."""
+
+    def __init__(self) -> None:
+        self._topics: set[str] = set()
+        self._noted = asyncio.Event()
+
+    def add(self, topic: str) -> None:
+        """Have a topic looked up at once."""
+        self._topics.add(topic)
+        self._noted.set()
+
+    async def take(self, within: float) -> set[str]:
+        """Return the topics that were noted, as soon as there is one; none after so many seconds."""
+        await first_of(self._noted.wait(), within=within)
+        taken, self._topics = self._topics, set()
+        self._noted.clear()
+        return taken

@@ -1,0 +1,130 @@
+"""Where the partitions of a topic are, out of what nsqlookupds answer; rules without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from bus.domain.routing.answers import Answer, Peer
+from bus.transports.nsq.config import Address
+
+NO_PORT = 0
+
+
+class Place(NamedTuple):
+    """An nsqd: where it speaks its protocol, and the port of its HTTP API."""
+
+    tcp: Address
+    http_port: int
+
+    @property
+    def http(self) -> Address:
+        """Where its HTTP API is."""
+        return Address(self.tcp.host, self.http_port)
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """A topic as the last good answers tell of it.
+
+    Attributes
+    ----------
+    readable
+        Which nsqd leads each partition, as consumers are told; one of which nothing is told now is where it was.
+    writable
+        The partitions that take messages now, as producers are told.
+    others
+        Nsqds to read from whole: they have the topic, and no partition is known on them.
+    count
+        How many partitions the topic has, whether or not they are there; 0 while that is not known.
+    is_ordered, is_extended, is_closed
+        What the topic demands: SUB_ORDERED, ``extend_support``, channels that nsqlookupd knows before.
+    speaks_fork
+        Whether the answers are those of the fork, which has partitions for every topic that is there.
+    """
+
+    readable: Mapping[int, Place] = {}
+    writable: Mapping[int, Place] = {}
+    others: frozenset[Address] = frozenset()
+    count: int = 0
+    is_ordered: bool = False
+    is_extended: bool = False
+    is_closed: bool = False
+    speaks_fork: bool = False
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the topic is there, and has partitions."""
+        return bool(self.readable or self.writable or self.count)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether a cluster of the fork has no such topic, as far as consumers are told."""
+        return self.speaks_fork and not self.is_partitioned and not self.others
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The partitions that there are and that take no messages now."""
+        return tuple(number for number in range(self.count) if number not in self.writable)
+
+
+def partition_of(key: str, count: int) -> int:
+    """Return the partition of a key: CRC-32 of its UTF-8, modulo the number that the topic was made with.
+
+    It never depends on which of them are there, so that a key stays where its earlier messages are.
+    """
+    return crc32(key.encode()) % count
+
+
+def for_reading(known: Layout, answer: Answer) -> Layout:
+    """Return a layout after an answer to a consumer's lookup."""
+    if answer.refusal:
+        return known
+    named = _partitions(answer)
+    if answer.partitions is None:
+        kept: dict[int, Place] = {}
+    else:
+        kept = {number: place for number, place in known.readable.items() if not known.count or number < known.count}
+    leading = {place.tcp for place in named.values()}
+    others = {place.tcp for peer in answer.producers if (place := _place(peer)).tcp not in leading}
+    return msgspec.structs.replace(
+        known,
+        readable=kept | named,
+        others=frozenset(others),
+        speaks_fork=answer.is_partitioned,
+    )
+
+
+def for_writing(known: Layout, answer: Answer) -> Layout:
+    """Return a layout after an answer to a producer's lookup.
+
+    One that says that the topic has no channel yet leaves what is known of it as it is.
+    """
+    if answer.refusal:
+        return msgspec.structs.replace(known, writable={})
+    meta = answer.meta or {}
+    count = _number(meta.get("partition_num"))
+    if answer.partitions is not None and not count:
+        count = known.count
+    return msgspec.structs.replace(
+        known,
+        writable=_partitions(answer),
+        count=count,
+        is_ordered=meta.get("ordered", known.is_ordered) is True,
+        is_extended=meta.get("extend_support", known.is_extended) is True,
+        is_closed=meta.get("disable_channel_auto_create", known.is_closed) is True,
+    )
+
+
+def _partitions(answer: Answer) -> dict[int, Place]:
+    return {int(number): _place(peer) for number, peer in (answer.partitions or {}).items()}
+
+
+def _place(peer: Peer) -> Place:
+    return Place(Address(peer["broadcast_address"], peer["tcp_port"]), _number(peer.get("http_port")))
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else NO_PORT

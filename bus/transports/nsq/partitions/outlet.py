@@ -1,0 +1,142 @@
+"""The connections over which partitions are published to: one for each, kept until it fails or the partition moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from bus.sentences import sentence
+from bus.transports.nsq.batches import split
+from bus.transports.nsq.confirming import answers_of
+from bus.transports.nsq.connection import Connection, connect
+from bus.transports.nsq.errors import Answered, Disconnected, NsqFault
+from bus.transports.nsq.node import Dependencies
+from bus.transports.nsq.partitions.layout import Place
+from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.http import Limits
+
+_log = logging.getLogger(__name__)
+_UNKNOWN: Final = Limits(0, 0)
+
+
+class Outlet:
+    """Publishes to one partition where it is led; connects when there is something to publish.
+
+    Attributes
+    ----------
+    load
+        Messages on their way.
+    sent
+        Messages that were on their way, ever.
+    limits
+        What its nsqd takes; zeros before the first connection.
+    """
+
+    def __init__(self, topic: str, partition: int, place: Place, dependencies: Dependencies) -> None:
+        self.place = place
+        self.load = 0
+        self.sent = 0
+        self.limits = _UNKNOWN
+        self._topic = topic
+        self._partition = partition
+        self._config = dependencies.config
+        self._http = dependencies.http
+        self._haste = dependencies.haste
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._is_left = False
+
+    async def publish(self, bodies: Mapping[int, bytes]) -> list[int]:
+        """Publish messages in order and return the keys of those that were confirmed; never raises for the network.
+
+        An error costs the connection, and has the topic looked up at once: the partition may be led elsewhere.
+        """
+        self.load += len(bodies)
+        self.sent += len(bodies)
+        try:
+            return await self._publish(bodies)
+        except NsqFault as fault:
+            self._fail(fault)
+            return []
+        finally:
+            self.load -= len(bodies)
+            if self._is_left and not self.load:
+                self._drop(sentence("the partition is led elsewhere"))
+
+    def leave(self) -> None:
+        """Close the connection once nothing is on its way over it."""
+        self._is_left = True
+        if not self.load:
+            self._drop(sentence("the partition is led elsewhere"))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _publish(self, bodies: Mapping[int, bytes]) -> list[int]:
+        connection = await self._connected()
+        parts = split({index: len(body) for index, body in bodies.items()}, self.limits)
+        if not parts:
+            return []
+        asked = [commands.mpub(self._topic, [bodies[index] for index in part], self._partition) for part in parts]
+        answers = await answers_of(connection, asked, self._config.timeout)
+        for answer in answers:
+            if isinstance(answer, NsqFault):
+                self._fail(answer)
+                break
+        return [index for part, one in zip(parts, answers, strict=True) if isinstance(one, bytes) for index in part]
+
+    async def _connected(self) -> Connection:
+        async with self._connecting:
+            if self._connection is None or not self._connection.alive:
+                connection = await connect(self.place.tcp, self._config)
+                try:
+                    self.limits = await self._http.limits(self.place.http)
+                except BaseException:
+                    await connection.close()
+                    raise
+                self._connection = connection
+            return self._connection
+
+    def _fail(self, fault: NsqFault) -> None:
+        level = logging.WARNING if isinstance(fault, Answered) else logging.INFO
+        _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
+        self._drop(str(fault))
+        self._haste.add(self._topic)
+
+    def _drop(self, why: object) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.give_up(Disconnected(str(why)))
+
+
+class Outlets:
+    """The pool: an outlet for each partition that was published to."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._outlets: dict[tuple[str, int], Outlet] = {}
+
+    def of(self, topic: str, partition: int, place: Place) -> Outlet:
+        """Return the outlet to a partition that is led there."""
+        outlet = self._outlets.get((topic, partition))
+        if outlet is None or outlet.place != place:
+            if outlet is not None:
+                outlet.leave()
+            outlet = self._outlets[topic, partition] = Outlet(topic, partition, place, self._dependencies)
+        return outlet
+
+    def follow(self, topic: str, led: Mapping[int, Place]) -> None:
+        """Leave the partitions of a topic that are not led any more where they were."""
+        for key, outlet in list(self._outlets.items()):
+            if key[0] == topic and led.get(key[1]) != outlet.place:
+                del self._outlets[key]
+                outlet.leave()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(outlet.close() for outlet in self._outlets.values()))
+        self._outlets.clear()

@@ -1,0 +1,182 @@
+"""Where the partitions of topics are: looked up every interval, and at once when one is not where it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from bus.domain.routing.rooms import Access
+from bus.sentences import Said, sentence
+from bus.transports.nsq.errors import Disconnected
+from bus.transports.nsq.node import Dependencies
+from bus.transports.nsq.partitions.channels import Channels
+from bus.transports.nsq.partitions.directory import Directory
+from bus.transports.nsq.partitions.layout import Layout, Place, for_reading, for_writing
+from bus.transports.nsq.topology import Lane
+
+_EAGER: Final = 1.0
+_JITTER: Final = 0.2
+_SHORTEST: Final = 0.2
+_MADE_WITHIN: Final = 0.1
+_SIDE_BY_SIDE: Final = 16
+_NOWHERE: Final = Layout()
+
+
+class Routes:
+    """Looks topics up for consumers and producers, and makes those that are nowhere.
+
+    Parameters
+    ----------
+    read
+        Gives the topics that have a consumer here.
+    changed
+        Called with a topic whose layout changed.
+    """
+
+    def __init__(
+        self, dependencies: Dependencies, read: Callable[[], AbstractSet[str]], changed: Callable[[str], None]
+    ) -> None:
+        self._config = dependencies.config
+        self._clock = dependencies.clock
+        self._noise = dependencies.noise
+        self._topology = dependencies.topology
+        self._haste = dependencies.haste
+        self._read = read
+        self._changed = changed
+        self._directory = Directory(dependencies.config.lookupd, dependencies.http, dependencies.clock)
+        self.channels = Channels(dependencies.http, dependencies.topology, self._directory)
+        self._layouts: dict[str, Layout] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._asked = asyncio.Event()
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether topics may have partitions, as far as nsqlookupds told."""
+        return self._directory.has_partitions
+
+    def layout(self, topic: str) -> Layout:
+        """Return where a topic is, as the last good answers tell; one that is not known has no partitions."""
+        return self._layouts.get(topic, _NOWHERE)
+
+    def open_partitions(self, topic: str) -> dict[int, Place]:
+        """Return the partitions that take messages, and hold them for all channels."""
+        writable = self.layout(topic).writable
+        return {number: place for number, place in writable.items() if self.channels.ready(topic, number, place)}
+
+    async def run(self) -> None:
+        """Look up until cancelled."""
+        while self._config.lookupd:
+            is_told = await self._directory.discover()
+            self._asked.set()
+            if self.has_partitions:
+                await self._refresh(self._wanted())
+            await self._wait(self._config.lookup_interval if is_told else min(_EAGER, self._config.lookup_interval))
+
+    async def prepare(self, topic: str) -> bool:
+        """Make a topic and its demanded channels in partitions; False where topics have none.
+
+        Raises
+        ------
+        NsqFault
+            No partition takes messages yet.
+        """
+        if not self._config.lookupd or not await self._is_partitioned():
+            return False
+        await self.look_up(topic)
+        if self.layout(topic).is_absent:
+            await self._create(topic)
+        if not self.layout(topic).is_partitioned:
+            return False
+        if not self.open_partitions(topic):
+            raise Disconnected(sentence("no partition of topic {topic} takes messages", topic=topic))
+        return True
+
+    async def remove(self, lane: Lane) -> None:
+        """Delete a channel in all partitions, now or as soon as their nsqds are back."""
+        self.channels.remove(lane)
+        await self.look_up(lane.topic)
+
+    async def look_up(self, topic: str) -> None:
+        """Look a topic up, for producers too when it is published to, and have its channels made; never raises."""
+        async with self._locks.setdefault(topic, asyncio.Lock()):
+            if topic not in self._topology.topics:
+                await self._look_up_to_read(topic)
+            else:
+                await asyncio.gather(self._look_up_to_read(topic), self._look_up_to_write(topic))
+            if self.layout(topic).is_partitioned and await self.channels.review(topic, self.layout(topic)):
+                await self._look_up_to_write(topic)  # a partition without channels is not told of before
+
+    def conditions(self) -> dict[str, Said]:
+        """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics."""
+        found: dict[str, Said] = {f"nsqlookupd {one}": text for one, text in self._directory.troubles.items()}
+        for topic in self._topology.topics:
+            if (layout := self.layout(topic)).missing:
+                found[f"nsq partitions of {topic}"] = sentence(
+                    "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait",
+                    missing=len(layout.missing),
+                    count=layout.count,
+                    numbers=", ".join(map(str, layout.missing)),
+                )
+        return found | {
+            f"nsqd {place.tcp} channels of {topic}": text for (topic, place), text in self.channels.troubles.items()
+        }
+
+    async def _is_partitioned(self) -> bool:
+        """Whether topics may have partitions; waits until nsqlookupds were asked, for one time-out at most."""
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                await self._asked.wait()
+        except TimeoutError:
+            return False
+        return self.has_partitions
+
+    async def _create(self, topic: str) -> None:
+        is_ordered = self._topology.keeps_order(topic)
+        await self._directory.create(topic, self._config.partitions, self._config.replication, is_ordered=is_ordered)
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                while not self.open_partitions(topic):
+                    await self.look_up(topic)
+                    await self._clock.sleep(_MADE_WITHIN)
+        except TimeoutError:
+            return
+
+    def _wanted(self) -> set[str]:
+        return {*self._topology.topics, *self._read(), *self.channels.removing}
+
+    async def _refresh(self, topics: Iterable[str]) -> None:
+        turns = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+        async def look_up(topic: str) -> None:
+            async with turns:
+                await self.look_up(topic)
+
+        async with asyncio.TaskGroup() as group:
+            for topic in topics:
+                group.create_task(look_up(topic))
+
+    async def _wait(self, pause: float) -> None:
+        """Wait for the next round, and look up meanwhile what is in haste."""
+        until = self._clock.monotonic() + pause * (1 + _JITTER * (self._noise() - 0.5))
+        while (left := until - self._clock.monotonic()) > 0:
+            topics = await self._haste.take(left)
+            if topics and self.has_partitions:
+                await self._refresh(topics & self._wanted())
+                await self._clock.sleep(_SHORTEST)
+
+    async def _look_up_to_read(self, topic: str) -> None:
+        answer = await self._directory.lookup(topic, Access.READ)
+        if answer is not None:
+            self._keep(topic, for_reading(self.layout(topic), answer))
+
+    async def _look_up_to_write(self, topic: str) -> None:
+        answer = await self._directory.lookup(topic, Access.WRITE)
+        if answer is not None:
+            self._keep(topic, for_writing(self.layout(topic), answer))
+
+    def _keep(self, topic: str, layout: Layout) -> None:
+        if layout != self.layout(topic):
+            self._layouts[topic] = layout
+            self._changed(topic)
