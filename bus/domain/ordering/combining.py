@@ -10,7 +10,6 @@ from bus.errors import InvalidMessage
 from bus.sentences import sentence
 
 _GROUPED = frozenset({TransportName.KAFKA, TransportName.RABBITMQ})
-_KEEPING = frozenset({TransportName.DIRECT, TransportName.KAFKA, TransportName.RABBITMQ})
 
 
 def check_order(known: Destination | None, wanted: Destination, subscriptions: Iterable[Subscription]) -> None:
@@ -27,12 +26,6 @@ def check_order(known: Destination | None, wanted: Destination, subscriptions: I
         raise InvalidMessage(
             sentence("the transport {transport} keeps no strict order", transport=wanted.transport),
             hint=sentence("use Kafka or RabbitMQ with groups of brokers, or the ordering key"),
-            field="ordering",
-        )
-    if wanted.transport not in _KEEPING:
-        raise InvalidMessage(
-            sentence("the transport {transport} keeps no order of keys", transport=wanted.transport),
-            hint=sentence("use direct, Kafka or RabbitMQ, or no ordering"),
             field="ordering",
         )
     if known is not None and known.ordering is not Ordering.NONE and known.transport is not wanted.transport:

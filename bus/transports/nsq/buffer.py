@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NsqFault
 from bus.transports.nsq.flow import Load
 from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Dependencies
+from bus.transports.nsq.partitions.order import explained
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.frames import read_message
 from bus.transports.nsq.source import Source
@@ -126,7 +127,7 @@ class NodeBuffer:
         self._late: deque[bytes] = deque(maxlen=_LATE)
         self._active_until = 0.0
         self._leaving = False
-        self.refusal = ""
+        self.refusal: Said = ""
 
     @property
     def source(self) -> Source:
@@ -164,7 +165,7 @@ class NodeBuffer:
         backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
         while not self._leaving:
             fault = await self._live(backoff)
-            self.refusal = str(fault) if isinstance(fault, Answered | Denied) else ""
+            self.refusal = explained(fault) if isinstance(fault, Answered | Denied) else ""
             _log.info("%s/%s at nsqd %s: %s", *self._lane, self._source, fault)
             await self._pause(backoff)
 

@@ -68,12 +68,16 @@ class Cluster:
         return [node for node in self._nodes.values() if node.home]
 
     def holders(self, topic: str) -> set[Address]:
-        """Return those that a consumer of a topic reads from: they have it, as an nsqlookupd or they themselves say."""
+        """Return those that a consumer of a topic reads from: they have it, as an nsqlookupd or they themselves say.
+
+        Not those that keep partitions, which are read one by one.
+        """
         found = self._lookup.nodes
         return {
             address
             for address, node in self._nodes.items()
-            if node.home or node.has(topic) or (address in found and topic in found[address].topics)
+            if not node.is_fork
+            and (node.home or node.has(topic) or (address in found and topic in found[address].topics))
         }
 
     async def settled(self) -> None:

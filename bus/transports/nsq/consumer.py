@@ -13,6 +13,7 @@ from bus.domain.destination import TransportName
 from bus.errors import SpoolError
 from bus.ports.quarantine import Foreign, Quarantine
 from bus.ports.transport import Incoming
+from bus.sentences import Said
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.buffer import Held, NodeBuffer, State
 from bus.transports.nsq.codec import unwrap
@@ -137,7 +138,7 @@ class NsqConsumer:
             del self._buffers[place]
             self._tasks.pop(place).cancel()
 
-    def refusals(self) -> dict[str, str]:
+    def refusals(self) -> dict[str, Said]:
         """Return which nsqds do not let it subscribe, and why."""
         return {
             f"nsqd {buffer.source} {self.lane.topic}/{self.lane.channel}": buffer.refusal

@@ -15,6 +15,8 @@ NOT_LEADER: Final = "E_FAILED_ON_NOT_LEADER"
 ELSEWHERE: Final = frozenset({NOT_LEADER, "E_FAILED_ON_NOT_WRITABLE", "E_TOPIC_NOT_EXIST"})
 """Codes by which an nsqd of the fork says that a partition is to be looked for elsewhere."""
 
+ORDER_IS_MUST: Final = "E_SUB_ORDER_IS_MUST"
+
 
 class NsqFault(Exception):
     """Root of the client's errors."""

@@ -54,6 +54,8 @@ class Publisher:
             for index in await self._partitions.publish(topic, {index: batch[index] for index in indexes}):
                 confirmed[index] = True
             return
+        if self._topology.keeps_order(topic):
+            return  # over several nsqds a key has no order
         bodies = {index: wrap(batch[index].payload) for index in indexes}
         until = self._clock.monotonic() + _TRIES * self._timeout
         limits = Limits(0, 0)

@@ -30,6 +30,7 @@ from bus.transports.nsq.errors import Answered, Denied, NsqFault
 from bus.transports.nsq.names import channel_of, topic_of
 from bus.transports.nsq.node import Dependencies, Nsqd
 from bus.transports.nsq.partitions.haste import Haste
+from bus.transports.nsq.partitions.order import NO_ORDER, NO_ORDER_HINT
 from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.partitions.routes import Routes
 from bus.transports.nsq.protocol.http import NsqHttp
@@ -68,8 +69,10 @@ class NsqTransport:
         return TransportName.NSQ
 
     def check(self, destination: Destination) -> None:
-        """Raise ``InvalidDestination`` when no topic can have the code's name."""
+        """Raise ``InvalidDestination`` when no topic can have the code's name, or none would keep its order."""
         topic_of(destination.code)
+        if destination.ordering is Ordering.KEY and not self._routes.has_partitions:
+            raise InvalidDestination(NO_ORDER, hint=NO_ORDER_HINT, field="ordering")
 
     async def run(self) -> None:
         """Keep nsqds and consumers connected, and figures current, until cancelled."""
@@ -99,6 +102,8 @@ class NsqTransport:
         self._follow_one(topic)
         await self._cluster.settled()
         if not await self._prepare(topic):
+            if self._topology.keeps_order(topic):
+                raise TransportRefused(NO_ORDER, hint=NO_ORDER_HINT)
             await self._each(lambda node: node.prepare(topic))
             if not any(node.ready(topic) for node in self._cluster.homes()):
                 raise self._away()
@@ -235,10 +240,8 @@ class NsqTransport:
         whole = set(layout.others)
         if not layout.is_partitioned:
             whole |= self._cluster.holders(topic)
-        led = [
-            Source(place.tcp, number, layout.is_ordered, layout.is_extended)
-            for number, place in layout.readable.items()
-        ]
+        is_ordered = layout.is_ordered or self._topology.keeps_order(topic)
+        led = [Source(place.tcp, number, is_ordered, layout.is_extended) for number, place in layout.readable.items()]
         return [*led, *(Source(address) for address in whole)]
 
 

@@ -14,6 +14,7 @@ from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.channels import Channels
 from bus.transports.nsq.partitions.directory import Directory
 from bus.transports.nsq.partitions.layout import Layout, Place, for_reading, for_writing
+from bus.transports.nsq.partitions.order import disagreement
 from bus.transports.nsq.topology import Lane
 
 _EAGER: Final = 1.0
@@ -112,13 +113,11 @@ class Routes:
         """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics."""
         found: dict[str, Said] = {f"nsqlookupd {one}": text for one, text in self._directory.troubles.items()}
         for topic in self._topology.topics:
-            if (layout := self.layout(topic)).missing:
-                found[f"nsq partitions of {topic}"] = sentence(
-                    "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait",
-                    missing=len(layout.missing),
-                    count=layout.count,
-                    numbers=", ".join(map(str, layout.missing)),
-                )
+            layout = self.layout(topic)
+            if layout.missing:
+                found[f"nsq partitions of {topic}"] = _missing(layout)
+            if dissent := disagreement(layout, keeps_order=self._topology.keeps_order(topic)):
+                found[f"nsq order of {topic}"] = dissent
         return found | {
             f"nsqd {place.tcp} channels of {topic}": text for (topic, place), text in self.channels.troubles.items()
         }
@@ -180,3 +179,12 @@ class Routes:
         if layout != self.layout(topic):
             self._layouts[topic] = layout
             self._changed(topic)
+
+
+def _missing(layout: Layout) -> Said:
+    return sentence(
+        "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait",
+        missing=len(layout.missing),
+        count=layout.count,
+        numbers=", ".join(map(str, layout.missing)),
+    )

@@ -22,3 +22,16 @@ def test_a_batch_has_its_size_its_count_and_each_size() -> None:
     body = b"\0\0\0\x02" + b"\0\0\0\x01a" + b"\0\0\0\x03bcd"
     assert commands.mpub("orders", [b"a", b"bcd"]) == b"MPUB orders\n\0\0\0" + bytes([len(body)]) + body
     assert len(body) == commands.MPUB_OVERHEAD + 2 * commands.SIZE_OVERHEAD + 4
+
+
+def test_partitions_are_named_and_ordered_ones_are_subscribed_to_one_by_one() -> None:
+    assert commands.mpub("orders", [b"a"], 3).startswith(b"MPUB orders 3\n")
+    assert commands.sub("orders", "billing", 0) == b"SUB orders billing 0\n"
+    assert commands.sub("orders", "billing", 12, is_ordered=True) == b"SUB_ORDERED orders billing 12\n"
+
+
+def test_ids_go_as_they_came_though_they_hold_line_ends_and_spaces() -> None:
+    raw = b"\x00\n \x00" * 4
+    assert commands.fin(raw) == b"FIN " + raw + b"\n"
+    assert commands.req(raw, 5) == b"REQ " + raw + b" 5\n"
+    assert commands.touch(raw) == b"TOUCH " + raw + b"\n"

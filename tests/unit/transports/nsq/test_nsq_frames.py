@@ -16,8 +16,10 @@ from bus.transports.nsq.protocol.frames import (
     MESSAGE,
     MESSAGE_HEAD,
     RESPONSE,
+    Form,
     FrameReader,
     first_frame,
+    name_of,
     read_error,
     read_message,
 )
@@ -106,3 +108,28 @@ def test_an_error_frame_is_a_code_and_words_that_may_be_missing() -> None:
     assert error.code == "E_BAD_TOPIC"
     assert str(error) == "E_BAD_TOPIC PUB topic name � is not valid"
     assert (read_error(b"E_INVALID ").code, str(read_error(b"E_INVALID "))) == ("E_INVALID", "E_INVALID")
+
+
+@pytest.mark.parametrize("is_detailed", [False, True])
+@pytest.mark.parametrize(("is_extended", "header"), [(False, b""), (True, b"\x00"), (True, b"\x04\x00\x02{}")])
+def test_a_body_is_found_behind_what_topic_and_subscription_put_before_it(
+    is_extended: bool, header: bytes, is_detailed: bool
+) -> None:
+    head = struct.pack(">qH16s", 5, 1, b"0123456789abcdef")
+    payload = head + header + (struct.pack(">QI", 400, 60) if is_detailed else b"") + b"body"
+    form = Form(is_extended, is_detailed)
+    assert payload[form.body_at(payload) :] == b"body"
+
+
+@pytest.mark.parametrize(
+    ("form", "rest"), [(Form(), b""), (Form(is_extended=True), b"\x04\xff\xff{}"), (Form(is_detailed=True), b"short")]
+)
+def test_a_message_that_ends_before_its_body_is_no_nsq(form: Form, rest: bytes) -> None:
+    head = struct.pack(">qH16s", 5, 1, b"0123456789abcdef")
+    with pytest.raises(NotNsq):
+        form.body_at(head + rest if rest else head[:-1])
+
+
+def test_ids_are_named_as_their_cluster_names_them() -> None:
+    assert name_of(b"0c52b9a5c6a0f000") == "0c52b9a5c6a0f000"
+    assert name_of(struct.pack(">QQ", 2**50 + 10, 2**64 - 1)) == "1125899906842634/18446744073709551615"

@@ -72,6 +72,15 @@ def test_what_waits_in_a_topic_will_be_in_each_channel() -> None:
     assert reading.topics == {"orders": {"billing", "mail"}, "empty": set()}
 
 
+def test_a_channel_of_a_partition_is_a_position_in_its_log_and_counts_where_it_is_led() -> None:
+    stats = [
+        TopicStats("orders", 7000, [ChannelStats("billing", 10, 4, 2)], "0", is_leader=True),
+        TopicStats("orders", 9000, [ChannelStats("billing", 5, 1)], "1", is_leader=True),
+        TopicStats("orders", 9000, [ChannelStats("billing", 99)], "2", is_leader=False),
+    ]
+    assert reading_of(stats, 7.0).held == {Lane("orders", "billing"): 15}
+
+
 def test_lanes_are_what_is_demanded() -> None:
     topology = Topology()
     billing, mail = Lane("orders", "billing"), Lane("orders", "mail")

@@ -1,0 +1,41 @@
+"""Whether a topic keeps the order that its destination is to keep, and why not; rules without I/O."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.sentences import Said, sentence
+from bus.transports.nsq.errors import ORDER_IS_MUST, Answered, NsqFault
+from bus.transports.nsq.partitions.layout import Layout
+
+NO_ORDER: Final = sentence("NSQ keeps the order of keys only in partitions, and no nsqlookupd here tells of any")
+NO_ORDER_HINT: Final = sentence("use a cluster of Youzan's fork, another transport, or no ordering")
+
+
+def disagreement(layout: Layout, *, keeps_order: bool) -> Said:
+    """Return what is wrong when a topic and its destination differ in their order; empty text when they do not.
+
+    Messages are consumed in order as soon as one of both wants it.
+    """
+    if not layout.count or layout.is_ordered is keeps_order:
+        return ""
+    if keeps_order:
+        return sentence(
+            "the destination keeps the order of keys, and its topic was made without: whoever else consumes the topic "
+            "may do so out of order; make it anew as an ordered one"
+        )
+    return sentence(
+        "the topic demands ordered consumers, and its destination keeps no order: each partition has one message at a "
+        "time under way; set the destination's ordering to key"
+    )
+
+
+def explained(fault: NsqFault) -> Said:
+    """Return why nsqd lets nobody subscribe, in words that say what to do where its own do not."""
+    if isinstance(fault, Answered) and fault.code == ORDER_IS_MUST:
+        return sentence(
+            "{error}: the topic demands ordered consumers, and no nsqlookupd has told so yet; "
+            "it is looked up, or set the destination's ordering to key",
+            error=str(fault),
+        )
+    return str(fault)
