@@ -112,6 +112,12 @@ CHAIN_ROLE: Final = Gauge(
     ["destination", "role"],
     registry=REGISTRY,
 )
+ORDERED_AGAIN: Final = Counter(
+    "bus_ordered_redeliveries",
+    "Messages that an ordered partition of NSQ sent again, since they were given back or not finished in time.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
 SWEPT: Final = Counter(
     "bus_swept", "Records of queues whose process is gone that a sweeper sent on their way.", registry=REGISTRY
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from bus.sentences import Said, sentence
+from bus.telemetry import labels, metrics
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
@@ -298,6 +299,8 @@ class NodeBuffer:
         copies = False
         for payload in payloads:
             _, attempts, message_id = read_message(payload)
+            if attempts > 1 and self._source.is_ordered:
+                metrics.ORDERED_AGAIN.labels(*labels.SUBSCRIPTIONS.of(*self._lane)).inc()
             known = self._held.get(message_id)
             if known is not None and known.connection is connection and attempts <= known.attempts:
                 # A copy with the same id, which nsqd has after a crash. It has one such id in flight, counts both on

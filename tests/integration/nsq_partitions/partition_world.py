@@ -60,12 +60,19 @@ async def publish(transport: NsqTransport, batch: Sequence[Outgoing]) -> None:
     left = list(batch)
     async with asyncio.timeout(PATIENCE):
         while left:
-            wave = list({item.message.key or str(n): item for n, item in reversed(list(enumerate(left)))}.values())
+            wave = _first_of_each_key(left)
             confirmed = await transport.publish(wave)
             held = {item.message.id for item, done in zip(wave, confirmed, strict=True) if done}
             left = [item for item in left if item.message.id not in held]
             if len(held) < len(wave):
                 await asyncio.sleep(0.05)  # as long as the receiver waits at first
+
+
+def _first_of_each_key(batch: Sequence[Outgoing]) -> list[Outgoing]:
+    first: dict[str, Outgoing] = {}
+    for item in batch:
+        first.setdefault(item.message.key or item.message.id, item)
+    return list(first.values())
 
 
 async def first_deliveries(consumer: Consumer, expected: range) -> list[tuple[str, int]]:

@@ -12,6 +12,7 @@ from bus.domain.destination import Destination, Ordering
 from bus.domain.ordering.combining import check_order
 from bus.errors import InvalidDestination, TransportRefused
 from bus.ports.transport import Consumer
+from bus.telemetry.metrics import REGISTRY
 from bus.transports.nsq import NsqConfig, NsqTransport
 from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.waiting import until
@@ -27,6 +28,7 @@ from tests.integration.nsq_partitions.partition_world import (
 )
 
 BATCH = 10
+COUNTED = {"subscription": "billing"}
 KEPT = Ordering.KEY
 
 
@@ -119,6 +121,19 @@ async def test_who_subscribes_unordered_to_an_ordered_topic_is_told_why_it_is_re
         said = str(transport.conditions()[name])
         assert said.startswith("E_SUB_ORDER_IS_MUST")
         assert "the topic demands ordered consumers" in said
+
+
+async def test_what_an_ordered_partition_sends_again_is_counted(shared: YouzanDouble, code: str) -> None:
+    async with opened(config(shared, partitions=1)) as transport:
+        await transport.ensure(*wanted(code, ordering=KEPT))
+        await publish(transport, outgoing(code, range(3)))
+        first = await transport.consume(code, "billing")
+        await first.receive(1)
+        await first.close()
+        second = await transport.consume(code, "billing")
+        again = await second.receive(1)
+        assert [(item.message.biz_id, item.suspect) for item in again] == [("order-0", True)]
+        assert REGISTRY.get_sample_value("bus_ordered_redeliveries_total", COUNTED | {"destination": code}) == 1
 
 
 async def test_an_order_needs_a_cluster_with_partitions(shared: YouzanDouble, code: str) -> None:
