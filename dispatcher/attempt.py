@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from bus.domain.delivery.batch import read_batch_answer
-from bus.domain.delivery.delivery import Attempt, Delivery
+from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.retry import parse_retry_after
 from bus.domain.delivery.verdict import Answer
 from bus.domain.message import Message
@@ -17,6 +17,7 @@ from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.dependencies import Dependencies
 from dispatcher.exchange import Exchange, Load, Made
 from dispatcher.metrics import SubscriptionMetrics
+from dispatcher.pending import Pending
 from dispatcher.request import RequestMaker
 
 _RESPONSE_KEPT: Final = 4096
@@ -109,10 +110,11 @@ class AttemptMaker:
             delivery, own = entry.delivery, answer
             if said is not None and (error := said.error_of(delivery.message.id)):
                 own = answer._replace(error=error)
-            attempts.append((self._attempt(exchange, delivery, result, own), own))
+            attempts.append((self._attempt(exchange, entry, result, own), own))
         return Made(attempts, answer, result.failure is PostFailure.REFUSED)
 
-    def _attempt(self, exchange: Exchange, delivery: Delivery, result: PostResult, answer: Answer) -> Attempt:
+    def _attempt(self, exchange: Exchange, entry: Pending, result: PostResult, answer: Answer) -> Attempt:
+        delivery = entry.delivery
         return Attempt(
             id=next(self._dependencies.attempt_ids),
             n=delivery.attempts + 1,
@@ -128,6 +130,7 @@ class AttemptMaker:
             taken_at=0 if delivery.handed_over else delivery.since,
             batch=exchange.mark,
             is_late=delivery.message.is_late,
+            receipt=entry.incoming.receipt if entry.incoming is not None else None,
         )
 
     async def sample(self, message: Message) -> Trial:

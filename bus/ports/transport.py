@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from bus.domain.delivery.receipt import Receipt
 from bus.domain.destination import Destination
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
@@ -23,12 +24,14 @@ class Outgoing(NamedTuple):
 class Incoming(NamedTuple):
     """A message that a transport delivers to one subscription.
 
-    ``token`` is the transport's own; ``suspect`` means that it may have been delivered before a crash or a takeover.
+    ``token`` is the transport's own; ``suspect`` means that it may have been delivered before a crash or a takeover;
+    ``receipt`` is what the broker told of it, for its trace.
     """
 
     message: Message
     token: object
     suspect: bool
+    receipt: Receipt | None = None
 
 
 class Lag(NamedTuple):

@@ -97,7 +97,7 @@ class MergedConsumer:
 
 
 def _tagged(end: Consumer, item: Incoming) -> Incoming:
-    return Incoming(item.message, _Token(end, item), item.suspect)
+    return Incoming(item.message, _Token(end, item), item.suspect, item.receipt)
 
 
 def _token(incoming: Incoming) -> _Token:

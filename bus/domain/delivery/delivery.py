@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.domain.delivery.receipt import Receipt
 from bus.domain.message import Message, encode_message
 
 
@@ -100,6 +101,8 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
         The POST that it was part of, of a subscription that takes batches.
     is_late
         Whether it went out of the order of its key: resent, or found again, behind younger ones.
+    receipt
+        Where the dispatcher received the message from, when its broker tells.
     """
 
     id: str
@@ -116,6 +119,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     taken_at: int = 0
     batch: BatchMark | None = None
     is_late: bool = False
+    receipt: Receipt | None = None
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):

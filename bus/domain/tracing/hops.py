@@ -10,8 +10,10 @@ from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
 from bus.domain.delivery.reasons import reason_of
+from bus.domain.delivery.receipt import Receipt
 from bus.domain.delivery.setting_aside import SetAside
 from bus.domain.message import Message
+from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.sentences import N_, Said, sentence
 
@@ -127,12 +129,40 @@ def _left_out(name: str, first: int, last: int, at: int) -> Hop:
 
 def _attempt(name: str, attempt: Attempt) -> Iterable[Hop]:
     if attempt.taken_at:
-        yield Hop(attempt.taken_at, "road", sentence("taken over by a dispatcher"), name, attempt.node, attempt.id)
+        yield Hop(attempt.taken_at, "road", _taken(attempt.receipt), name, attempt.node, attempt.id)
     what = sentence(_ATTEMPT[attempt.by], n=attempt.n)
     yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
     answer = attempt.error or sentence("answered HTTP {status}", status=str(attempt.status_code))
     ended = attempt.started_at + round(attempt.duration)
     yield Hop(ended, "subscriber", answer, name, attempt.node, attempt.id)
+
+
+def _taken(receipt: Receipt | None) -> Said:
+    """Return that a dispatcher took a message over, and what its broker told of it."""
+    if receipt is None:
+        return sentence("taken over by a dispatcher")
+    told: dict[str, int | Said] = {
+        "server": receipt.server,
+        "id": receipt.id,
+        "time": format_time(receipt.at),
+        "n": receipt.times,
+    }
+    if receipt.partition is None:
+        return sentence("taken over by a dispatcher from {server}: {id}, there since {time}, sent {n} times", **told)
+    told |= {"partition": receipt.partition, "trace": receipt.trace_id or "0"}
+    if receipt.offset is None or receipt.size is None:
+        return sentence(
+            "taken over by a dispatcher from {server}, partition {partition}: id {id}, trace id {trace}, "
+            "there since {time}, sent {n} times",
+            **told,
+        )
+    return sentence(
+        "taken over by a dispatcher from {server}, partition {partition}: id {id}, trace id {trace}, "
+        "{size} bytes at {offset}, there since {time}, sent {n} times",
+        **told,
+        size=receipt.size,
+        offset=receipt.offset,
+    )
 
 
 def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:

@@ -161,6 +161,7 @@ def _attempt_form(attempt: Attempt) -> Form:
     form["by"] = attempt.by.value
     form["phases"] = list(attempt.phases)
     form["batch"] = attempt.batch and list(attempt.batch)
+    form["receipt"] = attempt.receipt and list(attempt.receipt)
     return form
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import BatchMark, Outcome, Resend, Status
+from bus.domain.delivery.receipt import Receipt
 from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
@@ -114,7 +115,10 @@ class WriteContract:
             sent = message(number)
             again = outcome(sent, "billing", Status.RESEND, generation=1, attempt=None, resend=first, due_at=NOON)
             mark = BatchMark("batch-1", 7)
-            made = replace(attempt(f"{sent.id}.again", 1, NOON + 7), generation=1, taken_at=NOON, batch=mark)
+            found = Receipt("10.0.0.1:4150", "1125899906842634", NOON, 2, 3, str(2**64 - 1), 2**40, 60)
+            made = replace(
+                attempt(f"{sent.id}.again", 1, NOON + 7), generation=1, taken_at=NOON, batch=mark, receipt=found
+            )
             writes = (
                 sent,
                 again,

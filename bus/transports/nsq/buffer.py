@@ -48,17 +48,18 @@ class Held:
     ----------
     connection
         The one over which it may be finished.
-    payload, body_at
-        Of its frame, and where in it the body begins.
+    source, payload, body_at
+        Where it came from; its frame's payload, and where in that the body begins.
     since, touched
         When it came, and when its time-out began anew (monotonic).
     """
 
-    __slots__ = ("attempts", "body_at", "buffer", "connection", "id", "payload", "since", "state", "touched")
+    __slots__ = ("attempts", "body_at", "buffer", "connection", "id", "payload", "since", "source", "state", "touched")
 
     def __init__(
         self,
         buffer: NodeBuffer,
+        source: Source,
         connection: Connection,
         message_id: bytes,
         attempts: int,
@@ -72,6 +73,7 @@ class Held:
         self.attempts = attempts
         self.payload = payload
         self.body_at = body_at
+        self.source = source
         self.since = self.touched = now
         self.state = State.WAITING
 
@@ -112,7 +114,7 @@ class NodeBuffer:
 
     def __init__(self, source: Source, lane: Lane, owner: Owner, dependencies: Dependencies) -> None:
         self._source = source
-        self._form = source.form
+        self._subscribed = source
         self._lane = lane
         self._owner = owner
         self._config = dependencies.config
@@ -198,7 +200,7 @@ class NodeBuffer:
                 await connection.ask(source.subscribe(self._lane))
             if source != self._source:
                 return Disconnected(sentence("the partition is led elsewhere"))
-            self._form = source.form
+            self._subscribed = source
             backoff.succeed()
             self.refusal = ""
             self._link(connection)
@@ -308,8 +310,10 @@ class NodeBuffer:
                 self._overcounted += 1
                 copies = True
             if known is None:
-                body_at = self._form.body_at(payload)
-                known = self._held[message_id] = Held(self, connection, message_id, attempts, payload, body_at, now)
+                body_at = self._subscribed.form.body_at(payload)
+                known = self._held[message_id] = Held(
+                    self, self._subscribed, connection, message_id, attempts, payload, body_at, now
+                )
                 new.append(known)
             else:
                 known.connection, known.attempts, known.since, known.touched = connection, attempts, now, now

@@ -21,6 +21,7 @@ from bus.transports.nsq.config import Address
 from bus.transports.nsq.flow import Demand, share
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.protocol.frames import name_of, read_message
+from bus.transports.nsq.receipts import receipt_of
 from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane
 
@@ -193,7 +194,7 @@ class NsqConsumer:
             except ValueError as error:
                 self._set_aside(held, str(error))
                 continue
-            found.append(Incoming(message, held, held.attempts > 1))
+            found.append(Incoming(message, held, held.attempts > 1, receipt_of(held)))
         self._taken += len(found)
         return found
 

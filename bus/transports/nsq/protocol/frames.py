@@ -25,6 +25,7 @@ _SIZE: Final = 4
 _head: Final = struct.Struct(">II").unpack_from
 _message_head: Final = struct.Struct(">qH16s")
 _read_head: Final = _message_head.unpack_from
+_place: Final = struct.Struct(">QI").unpack_from
 _two_numbers: Final = struct.Struct(">QQ").unpack
 _TEXT: Final = b"0123456789abcdef"
 MESSAGE_HEAD: Final = _message_head.size
@@ -115,11 +116,17 @@ def read_message(payload: bytes) -> tuple[int, int, bytes]:
     return _read_head(payload)
 
 
+def numbers_of(message_id: bytes) -> tuple[int, int]:
+    """Return the two numbers of an id of the fork: its internal id, and the trace id, 0 for none."""
+    internal, trace = _two_numbers(message_id)
+    return internal, trace
+
+
 def name_of(message_id: bytes) -> str:
     """Return an id as people see it: stock NSQ's are text, the fork's two numbers, its internal id and the trace id."""
     if all(byte in _TEXT for byte in message_id):
         return message_id.decode("ascii")
-    return "/".join(str(number) for number in _two_numbers(message_id))
+    return "/".join(map(str, numbers_of(message_id)))
 
 
 class Form(NamedTuple):
@@ -148,6 +155,10 @@ class Form(NamedTuple):
         if begin > len(payload):
             raise NotNsq(f"not NSQ's protocol: a message frame of {len(payload)} bytes, whose body begins at {begin}")
         return begin
+
+    def place_of(self, payload: bytes, body_at: int) -> tuple[int, int] | None:
+        """Return where a message is in the log of its partition and how many bytes it takes there; None if not told."""
+        return _place(payload, body_at - _PLACE) if self.is_detailed else None
 
 
 def read_error(payload: bytes) -> Answered:

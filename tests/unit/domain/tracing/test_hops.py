@@ -8,7 +8,9 @@ from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Attempt, Origin, Outcome, Resend, Status
 from bus.domain.delivery.reasons import BEHIND
+from bus.domain.delivery.receipt import Receipt
 from bus.domain.message import Message
+from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
 from bus.sentences import sentence
@@ -148,3 +150,27 @@ def test_who_resent_without_a_word_is_named_once_more_in_the_language_of_the_rea
     (what,) = [hop.what for hop in told(traced(sent, resent)) if hop.place == "person"]
     assert what == sentence("resent by {name}: {reason}", name="ann", reason=sentence("resent by {name}", name="ann"))
     assert str(what) == "resent by ann: resent by ann"
+
+
+def test_what_a_broker_told_stands_with_the_receipt() -> None:
+    def taken(receipt: Receipt | None) -> str:
+        sent = message(expected=("billing",))
+        own = made(1, 50, taken_at=NOON + 20, receipt=receipt)
+        (hop,) = [
+            hop
+            for hop in told(traced(sent, outcome(sent, "billing", Status.DELIVERED, attempt=own)))
+            if hop.place == "road"
+        ]
+        return str(hop.what)
+
+    there = format_time(NOON)
+    assert taken(None) == "taken over by a dispatcher"
+    stock = Receipt("n1:4150", "0c52b9a5c6a0f000", NOON, 1)
+    assert (
+        taken(stock) == f"taken over by a dispatcher from n1:4150: 0c52b9a5c6a0f000, there since {there}, sent 1 times"
+    )
+    whole = f"taken over by a dispatcher from n1:4150, partition 3: id 77, trace id {2**64 - 1}, "
+    partition = Receipt("n1:4150", "77", NOON, 2, 3, str(2**64 - 1))
+    assert taken(partition) == f"{whole}there since {there}, sent 2 times"
+    detailed = partition._replace(offset=400, size=60)
+    assert taken(detailed) == f"{whole}60 bytes at 400, there since {there}, sent 2 times"

@@ -1,0 +1,36 @@
+"""Where a message was on its broker when a dispatcher received it, for its trace."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Receipt(NamedTuple):
+    """One receipt, as the broker told of it; NSQ does.
+
+    Attributes
+    ----------
+    server
+        ``host:port`` that sent it.
+    id
+        The broker's own; numbers of 64 bits are decimal.
+    at
+        When the broker took it, by its clock: milliseconds since the epoch.
+    times
+        How often the broker has sent it.
+    partition
+        None where topics have none.
+    trace_id
+        The one that a producer told the broker, decimal; empty for none.
+    offset, size
+        Where it is in the partition's log, and how long it is there, in bytes; None where the broker does not tell.
+    """
+
+    server: str
+    id: str
+    at: int
+    times: int
+    partition: int | None = None
+    trace_id: str = ""
+    offset: int | None = None
+    size: int | None = None
