@@ -54,6 +54,7 @@ class DestinationBody(Body):
     burst: Whole | None = Field(default=None, ge=1, le=MOST_AT_ONCE)
     max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: StrictBool = False
+    traced: StrictBool = False
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
 
     def to_domain(self, code: str, version: int) -> Destination:
@@ -69,6 +70,7 @@ class DestinationBody(Body):
             burst=self.burst,
             max_bytes=self.max_bytes,
             paused=self.paused,
+            traced=self.traced,
             mask=tuple(self.mask),
             version=version,
         )
@@ -87,6 +89,7 @@ class DestinationBody(Body):
             burst=destination.burst,
             max_bytes=destination.max_bytes,
             paused=destination.paused,
+            traced=destination.traced,
             mask=list(destination.mask),
         )
 

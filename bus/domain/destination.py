@@ -78,6 +78,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Messages are accepted and held.
     former
         Transports that it has left and that are still consumed.
+    traced
+        Its messages are published with their trace ids, and each receipt tells where they were, on brokers that can.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """
@@ -93,6 +95,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     burst: int | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     paused: bool = False
+    traced: bool = False
     former: tuple[FormerTransport, ...] = ()
     mask: tuple[str, ...] = ()
     version: int = 0

@@ -42,11 +42,12 @@ class _Queues(NamedTuple):
 
     max_bytes: int
     ordering: Ordering
+    traced: bool
     patterns: dict[str, str]
 
     def missing_in(self, made: _Queues | None, subscriptions: Sequence[Subscription]) -> list[Subscription]:
         """Return the subscriptions whose queues were not made yet, or not with these properties."""
-        is_same = made is not None and (made.max_bytes, made.ordering) == (self.max_bytes, self.ordering)
+        is_same = made is not None and made[:-1] == self[:-1]
         known = made.patterns if made is not None and is_same else {}
         return [found for found in subscriptions if known.get(found.name) != found.routing_pattern]
 
@@ -222,7 +223,7 @@ class TransportRouter:
         if self._removals:
             self._removals -= {_Removal(place.code, found.name, place.transport) for found in subscriptions}
         patterns = {found.name: found.routing_pattern for found in subscriptions}
-        queues = _Queues(destination.max_bytes, destination.ordering, patterns)
+        queues = _Queues(destination.max_bytes, destination.ordering, destination.traced, patterns)
         missing = queues.missing_in(self._ensured.get(place), subscriptions)
         try:
             if missing:

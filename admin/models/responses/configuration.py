@@ -29,6 +29,7 @@ class DestinationView(View, kw_only=True):
     burst: int | None
     max_bytes: int
     paused: bool
+    traced: bool
     mask: list[str]
 
     @classmethod

@@ -28,6 +28,9 @@ def set_destination(
     no_rate: Annotated[bool, typer.Option("--no-rate", help="Accept however many come.")] = False,
     max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
+    traced: Annotated[
+        bool | None, typer.Option("--traced/--no-traced", help="Have NSQ's partitions trace each message, or not.")
+    ] = None,
     mask: Annotated[
         list[str] | None,
         typer.Option(help="Hide this from all but admins: body.card.number, headers.authorization; repeatable."),
@@ -49,6 +52,7 @@ def set_destination(
         "burst": burst,
         "max_bytes": max_bytes,
         "paused": paused,
+        "traced": traced,
         "mask": [] if no_mask else mask or None,
     }
     if no_mask and mask:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.domain.headers import is_header_name
-from bus.domain.identity import parse_id
+from bus.domain.identity import ids_of_trace, parse_id
 from bus.sentences import sentence
 
 LONGEST_PATH: Final = 512
@@ -22,6 +22,7 @@ _STEP: Final = re.compile(
     r"""\[(?P<place>\d{1,9})\]|(?P<dot>\.?)(?:(?P<name>[\w$@:-]+)|(?P<quoted>"(?:[^"\\]|\\.)*"))"""
 )
 _WHOLE: Final = (ord("{"), ord("["))
+_NUMBER: Final = re.compile(r"[0-9]{1,20}")
 _QUOTE: Final = ord('"')
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -63,6 +64,11 @@ def parse_ref(text: str) -> Ref:
         message_id = ""
     lower = text.lower()
     return Ref(text, message_id, lower if _TRACE_ID.fullmatch(lower) else trace_id_of(lower))
+
+
+def ids_traced_as(text: str) -> tuple[str, str] | None:
+    """Return the first and the last id whose trace id on a broker a decimal number is; None for other texts."""
+    return ids_of_trace(int(text)) if _NUMBER.fullmatch(text) else None
 
 
 def trace_id_of(traceparent: str) -> str:

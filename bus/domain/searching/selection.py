@@ -21,7 +21,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     text
         Inside the id, the biz id or the source.
     ref
-        The message's id, the id that it had first, the trace id of its ``traceparent``, its biz id or its key, whole.
+        The message's id, the id that it had first, the trace id of its ``traceparent``, its trace id on a broker
+        (``bus.domain.identity.trace_number``, in decimal), its biz id or its key, whole.
     status_class
         How the last attempt ended (``bus.domain.tracing.trace.status_class_of``).
     error

@@ -20,6 +20,7 @@ from bus.domain.searching.conditions import (
     has_header,
     has_text,
     has_value,
+    ids_traced_as,
     parse_ref,
     trace_id_of,
 )
@@ -242,6 +243,7 @@ def _is_called(message: Message, ref: str) -> bool:
         (wanted.text != "" and wanted.text in (message.biz_id, message.key))
         or (wanted.message_id != "" and wanted.message_id in (message.id, message.original_id))
         or (wanted.trace_id != "" and wanted.trace_id == trace_id_of(message.traceparent))
+        or ((traced := ids_traced_as(ref)) is not None and traced[0] <= message.id <= traced[1])
     )
 
 

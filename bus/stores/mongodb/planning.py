@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import Status
-from bus.domain.searching.conditions import parse_ref
+from bus.domain.searching.conditions import ids_traced_as, parse_ref
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.signature import FAILING
 from bus.stores.mongodb.connection import Form
@@ -70,10 +70,12 @@ def _called(ref: str) -> list[Form]:
     """Return the conditions of which a message meets at least one when an id, in any meaning, is its."""
     called = parse_ref(ref)
     names = [name for name in called if name]
+    traced = ids_traced_as(ref)
     return [
         {"_id": called.message_id},
         {"message.biz_id": {"$eq": called.text}},
         *({"names": {"$eq": name}} for name in names),
+        *([{"_id": {"$gte": traced[0], "$lte": traced[1]}}] if traced is not None else []),
     ]
 
 

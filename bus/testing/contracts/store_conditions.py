@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Outcome, Status
+from bus.domain.identity import trace_number
 from bus.domain.message import Message
 from bus.domain.searching.conditions import StatusClass
 from bus.domain.searching.selection import Selection
@@ -68,6 +69,8 @@ class ConditionContract:
             (Selection(ref=sent[0].id.upper().replace("-", "")), (0,)),
             (Selection(ref=message(99).id), (2,)),
             (Selection(ref=message(98).id), ()),
+            (Selection(ref=str(trace_number(sent[3].id))), (3,)),
+            (Selection(ref=str(trace_number(message(98).id))), ()),
             (Selection(ref=TRACE), (4, 1, 0)),
             (Selection(ref=TRACE.upper()), (4, 1, 0)),
             (Selection(ref=TRACEPARENT), (4, 1, 0)),

@@ -179,7 +179,7 @@ class NodeBuffer:
         self._source = source
         self._turned.set()
         if self._connection is not None:
-            self._connection.give_up(Disconnected(sentence("the partition is led elsewhere")))
+            self._connection.end(Disconnected(sentence("the partition is led elsewhere")))
 
     async def _pause(self, backoff: Backoff) -> None:
         """Wait before the next try; a partition is looked up meanwhile, and tried at once where it is found."""

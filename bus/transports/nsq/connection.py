@@ -107,12 +107,17 @@ class Connection(asyncio.Protocol):
             self._why = why
             self._transport.abort()
 
-    async def close(self) -> None:
-        """Send what was said, end the connection, and wait a moment until it is gone."""
+    def end(self, why: NsqFault) -> None:
+        """Send what was said, and end the connection, after a moment at the latest."""
         if self.alive:
             self._flush()
-            self._why = Disconnected(sentence("the connection to {address} was closed here", address=str(self.address)))
+            self._why = why
             self._transport.close()
+            self._loop.call_later(_CLOSING, self._transport.abort)
+
+    async def close(self) -> None:
+        """Send what was said, end the connection, and wait a moment until it is gone."""
+        self.end(Disconnected(sentence("the connection to {address} was closed here", address=str(self.address))))
         try:
             await asyncio.wait([self._lost], timeout=_CLOSING)
         finally:

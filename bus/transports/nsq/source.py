@@ -1,4 +1,4 @@
-"""Where a consumer reads from."""
+"""Where a consumer reads from, and how."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.commands import Way
 from bus.transports.nsq.protocol.frames import Form
 from bus.transports.nsq.topology import Lane
 
@@ -17,15 +18,15 @@ class Source(NamedTuple):
     ----------
     partition
         None to read what the nsqd has of the topic, whole.
-    is_ordered
-        One message at a time, the next one once that is finished.
+    way
+        How it is subscribed to.
     is_extended
         Messages may have headers.
     """
 
     address: Address
     partition: int | None = None
-    is_ordered: bool = False
+    way: Way = Way.PLAIN
     is_extended: bool = False
 
     @property
@@ -34,14 +35,26 @@ class Source(NamedTuple):
         return self.address if self.partition is None else self.partition
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether one message comes at a time, the next one once that is finished."""
+        return self.way is Way.ORDERED
+
+    @property
     def form(self) -> Form:
         """How its messages are written."""
-        return Form(self.is_extended, self.is_ordered)
+        return Form(self.is_extended, self.way is not Way.PLAIN)
 
     def subscribe(self, lane: Lane) -> bytes:
         """Return the command that subscribes."""
-        return commands.sub(lane.topic, lane.channel, self.partition, is_ordered=self.is_ordered)
+        return commands.sub(lane.topic, lane.channel, self.partition, self.way)
 
     def __str__(self) -> str:
         """Name it for people."""
         return str(self.address) if self.partition is None else f"{self.address} partition {self.partition}"
+
+
+def way_of(*, is_ordered: bool, is_traced: bool) -> Way:
+    """Return how a partition is subscribed to: in order before all, and with each message's place when it is traced."""
+    if is_ordered:
+        return Way.ORDERED
+    return Way.DETAILED if is_traced else Way.PLAIN

@@ -21,6 +21,7 @@ class Topology:
         self._channels: dict[str, set[str]] = {}
         self._published: dict[str, float] = {}
         self._ordered: set[str] = set()
+        self._traced: set[str] = set()
 
     def __iter__(self) -> Iterator[Lane]:
         return (Lane(topic, channel) for topic, channels in self._channels.items() for channel in channels)
@@ -49,13 +50,18 @@ class Topology:
             self._channels.pop(lane.topic, None)
             self._published.pop(lane.topic, None)
 
-    def order(self, topic: str, *, keeps_order: bool) -> None:
-        """Note whether the messages of a topic are to be kept in order."""
+    def describe(self, topic: str, *, keeps_order: bool, is_traced: bool) -> None:
+        """Note whether the messages of a topic are to be kept in order, and traced."""
         (self._ordered.add if keeps_order else self._ordered.discard)(topic)
+        (self._traced.add if is_traced else self._traced.discard)(topic)
 
     def keeps_order(self, topic: str) -> bool:
         """Whether the messages of a topic are to be kept in order."""
         return topic in self._ordered
+
+    def is_traced(self, topic: str) -> bool:
+        """Whether the messages of a topic are to be traced."""
+        return topic in self._traced
 
     def publishing(self, topic: str, now: float) -> None:
         """Note that messages may be on their way to a topic at this monotonic time."""

@@ -35,7 +35,7 @@ from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.partitions.routes import Routes
 from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
-from bus.transports.nsq.source import Source
+from bus.transports.nsq.source import Source, way_of
 from bus.transports.nsq.topology import Lane, Topology
 
 
@@ -91,7 +91,9 @@ class NsqTransport:
         rest was made.
         """
         topic = topic_of(destination.code)
-        self._topology.order(topic, keeps_order=destination.ordering is not Ordering.NONE)
+        self._topology.describe(
+            topic, keeps_order=destination.ordering is not Ordering.NONE, is_traced=destination.traced
+        )
         refused: TransportRefused | None = None
         for subscription in subscriptions:
             try:
@@ -240,8 +242,10 @@ class NsqTransport:
         whole = set(layout.others)
         if not layout.is_partitioned:
             whole |= self._cluster.holders(topic)
-        is_ordered = layout.is_ordered or self._topology.keeps_order(topic)
-        led = [Source(place.tcp, number, is_ordered, layout.is_extended) for number, place in layout.readable.items()]
+        way = way_of(
+            is_ordered=layout.is_ordered or self._topology.keeps_order(topic), is_traced=self._topology.is_traced(topic)
+        )
+        led = [Source(place.tcp, number, way, layout.is_extended) for number, place in layout.readable.items()]
         return [*led, *(Source(address) for address in whole)]
 
 

@@ -43,10 +43,12 @@ async def opened(settings: NsqConfig, shelf: MemoryQuarantine | None = None) -> 
     assert not ended_by_itself, running
 
 
-def wanted(code: str, *names: str, ordering: Ordering = Ordering.NONE) -> tuple[Destination, list[Subscription]]:
+def wanted(
+    code: str, *names: str, ordering: Ordering = Ordering.NONE, traced: bool = False
+) -> tuple[Destination, list[Subscription]]:
     """Return what ``ensure`` takes."""
     subscriptions = [Subscription(destination=code, name=name, url="http://s/hook") for name in names or ("billing",)]
-    return Destination(code=code, ordering=ordering), subscriptions
+    return Destination(code=code, ordering=ordering, traced=traced), subscriptions
 
 
 def outgoing(code: str, numbers: Iterable[int], *, keyed: bool = True) -> list[Outgoing]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 import pytest
 
 from bus.clock import SystemClock
 from bus.domain.destination import Ordering
-from bus.ports.transport import Incoming
+from bus.domain.identity import trace_number
+from bus.ports.transport import Consumer, Incoming
 from bus.transports.merged import MergedConsumer
 from tests.doubles.youzan.running import YouzanDouble
-from tests.integration.nsq_partitions.partition_world import config, opened, outgoing, publish, wanted
+from tests.integration.nsq_partitions.partition_world import PATIENCE, config, opened, outgoing, publish, wanted
 
 _FIRST_ID = 1 << 50
 
@@ -56,3 +60,41 @@ async def test_a_message_that_is_sent_again_says_so(shared: YouzanDouble, code: 
         (again,) = await (await transport.consume(code, "billing")).receive(1)
         assert again.receipt is not None
         assert (again.receipt.times, again.suspect) == (2, True)
+
+
+@pytest.mark.parametrize("ordering", [Ordering.NONE, Ordering.KEY])
+async def test_a_traced_destination_has_its_messages_traced_as_long_as_it_is(
+    shared: YouzanDouble, code: str, ordering: Ordering, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "bus.transports.nsq.partitions.outlet")
+    async with opened(config(shared, partitions=1)) as transport:
+        await transport.ensure(*wanted(code, ordering=ordering, traced=True))
+        consumer = await transport.consume(code, "billing")
+        sent = outgoing(code, range(3), keyed=False)
+        await publish(transport, sent)
+        found = await _received(consumer, 3)
+        receipts = [item.receipt for item in found if item.receipt is not None]
+        assert [one.trace_id for one in receipts] == [str(trace_number(item.message.id)) for item in found]
+        answered = [
+            f"message {one.id} with trace id {one.trace_id} has {one.size} bytes at {one.offset}" for one in receipts
+        ]
+        assert [record.getMessage().partition(": ")[2] for record in caplog.records] == answered
+        await transport.ensure(*wanted(code, ordering=ordering))
+        await publish(transport, outgoing(code, range(3, 6), keyed=False))
+        untraced = [item.receipt.trace_id for item in await _received(consumer, 3) if item.receipt is not None]
+        assert untraced == ["", "", ""]
+        leader = shared.leader(code, 0)
+        commands = [one["command"] for one in shared.commands(leader) if one["params"][:1] == [code]]
+        assert [name for name in commands if "PUB" in name] == ["PUB_TRACE"] * 3 + ["MPUB"]
+        ways = ["SUB_ORDERED"] if ordering is Ordering.KEY else ["SUB_ADVANCED", "SUB"]
+        assert [name for name in commands if "SUB" in name] == ways
+
+
+async def _received(consumer: Consumer, count: int) -> list[Incoming]:
+    found: list[Incoming] = []
+    async with asyncio.timeout(PATIENCE):
+        while len(found) < count:
+            items = await consumer.receive(100)
+            consumer.ack(items)
+            found += items
+    return found

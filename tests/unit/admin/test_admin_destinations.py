@@ -24,6 +24,7 @@ DESTINATION = {
     "burst": None,
     "max_bytes": 1_048_576,
     "paused": False,
+    "traced": False,
     "mask": [],
 }
 
@@ -46,6 +47,7 @@ async def test_a_destination_takes_what_is_sent_and_put_resets_the_rest(client: 
         "burst": 9,
         "max_bytes": 100,
         "paused": True,
+        "traced": True,
     }
     assert (await client.put("/destinations/orders", json=fields)).json() == DESTINATION | fields
     assert (await client.put("/destinations/orders", json={"max_bytes": 7})).json() == DESTINATION | {"max_bytes": 7}
@@ -75,6 +77,7 @@ async def test_patch_changes_only_what_is_sent(client: httpx.AsyncClient) -> Non
             ("max_bytes", 0),
             ("max_bytes", 16 * 2**20 + 1),
             ("paused", "perhaps"),
+            ("traced", "perhaps"),
             ("mask", "body"),
             ("mask", ["bodies"]),
             ("mask", ["body"] * 101),

@@ -164,7 +164,7 @@ async def test_a_new_rule_holds_for_what_is_there_and_a_destination_keeps_its_ru
 def test_of_each_field_of_an_attempt_it_is_known_whether_it_may_quote_the_message() -> None:
     # A field that is new here is one that Masks.trace must know of, or one that can say nothing of a message.
     harmless = {"id", "n", "by", "started_at", "duration", "phases", "status_code", "error", "node"}
-    harmless |= {"generation", "taken_at", "batch", "is_late"}
+    harmless |= {"generation", "taken_at", "batch", "is_late", "receipt"}
     assert set(Attempt.__struct_fields__) - harmless == {"response"}
 
 

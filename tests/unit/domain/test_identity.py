@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.identity import id_floor, id_time, new_id, parse_id
+from bus.domain.identity import id_floor, id_time, ids_of_trace, new_id, parse_id, trace_number
 
 times = st.integers(0, (1 << 48) - 1)
 
@@ -57,3 +57,25 @@ def test_other_spellings_of_an_id_are_the_same_id(time: int, noise: bytes) -> No
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"UUID|hexadecimal|invalid"):
         parse_id(text)
+
+
+@given(times, st.binary(min_size=10, max_size=10), st.binary(min_size=10, max_size=10))
+def test_an_id_is_found_by_its_trace_number(time: int, noise: bytes, other: bytes) -> None:
+    made = new_id(time, noise)
+    number = trace_number(made)
+    assert 0 < number < 2**64
+    found = ids_of_trace(number)
+    assert found is not None
+    assert found[0] <= made <= found[1]
+    stranger = new_id(time, other)
+    assert (found[0] <= stranger <= found[1]) is (trace_number(stranger) == number)
+
+
+def test_the_trace_number_is_the_beginning_of_the_id_without_its_version() -> None:
+    assert trace_number("0190a7f0-e1c2-7abc-9def-0123456789ab") == 0x0190A7F0E1C2ABC9
+    assert ids_of_trace(0x0190A7F0E1C2ABC9) == (
+        "0190a7f0-e1c2-7abc-9000-000000000000",
+        "0190a7f0-e1c2-7abc-9fff-ffffffffffff",
+    )
+    assert ids_of_trace(0x0190A7F0E1C2ABC1) is None  # no id has this variant
+    assert ids_of_trace(2**64) is None

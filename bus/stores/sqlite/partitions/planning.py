@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from bus.domain.delivery.delivery import Status
-from bus.domain.searching.conditions import forms_of, parse_header, parse_path, parse_ref
+from bus.domain.searching.conditions import forms_of, ids_traced_as, parse_header, parse_path, parse_ref
 from bus.domain.searching.selection import Selection
 from bus.stores.sqlite.keys import id_key
 from bus.stores.sqlite.partitions import sql
@@ -120,6 +120,9 @@ def _by_ref(ref: str, values: dict[str, Any], rest: dict[str, str]) -> Plan:
     if called.message_id:
         names["own"] = id_key(called.message_id)
         ways.append(_Way(*sql.BY_OWN_ID))
+    if (traced := ids_traced_as(ref)) is not None:
+        values |= {"first_traced": id_key(traced[0]), "last_traced": id_key(traced[1])}
+        ways.append(_Way(*sql.BY_TRACE))
     if called.trace_id:
         names["traced"] = bytes.fromhex(called.trace_id)
     rows, first = sql.BY_REFERENCE

@@ -147,6 +147,10 @@ BY_STATUS: Final = ("message AS m INDEXED BY message_status", "m.status = {statu
 BY_DELIVERY: Final = ("delivery AS i", "i.lane = :lane AND i.status = {status}")
 BY_SIGNATURE: Final = ("failure AS i", "i.lane = :lane AND i.signature = :signature")
 BY_OWN_ID: Final = ("message AS m INDEXED BY sqlite_autoindex_message_1", "m.id = :own AND m.destination IS NOT NULL")
+BY_TRACE: Final = (
+    "message AS m INDEXED BY sqlite_autoindex_message_1",
+    "m.id >= :first_traced AND m.id <= :last_traced AND m.destination IS NOT NULL",
+)
 BY_OWN_BIZ_ID: Final = ("message AS m INDEXED BY message_biz_id", "m.biz_id = :called")
 BY_REFERENCE: Final = ("reference AS i", "i.name = :{name}")
 OF_MESSAGE: Final = " CROSS JOIN message AS m ON m.row = i.message"

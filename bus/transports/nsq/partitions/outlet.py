@@ -15,6 +15,7 @@ from bus.transports.nsq.errors import Answered, Disconnected, NsqFault
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.layout import Place
 from bus.transports.nsq.protocol import commands
+from bus.transports.nsq.protocol.frames import read_traced
 from bus.transports.nsq.protocol.http import Limits
 
 _log = logging.getLogger(__name__)
@@ -48,15 +49,20 @@ class Outlet:
         self._connecting = asyncio.Lock()
         self._is_left = False
 
-    async def publish(self, bodies: Mapping[int, bytes]) -> list[int]:
+    async def publish(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[int]:
         """Publish messages in order and return the keys of those that were confirmed; never raises for the network.
 
         An error costs the connection, and has the topic looked up at once: the partition may be led elsewhere.
+
+        Parameters
+        ----------
+        traces
+            The trace ids of messages that are traced: of all or of none.
         """
         self.load += len(bodies)
         self.sent += len(bodies)
         try:
-            return await self._publish(bodies)
+            return await self._publish(bodies, traces)
         except NsqFault as fault:
             self._fail(fault)
             return []
@@ -76,18 +82,42 @@ class Outlet:
         if self._connection is not None:
             await self._connection.close()
 
-    async def _publish(self, bodies: Mapping[int, bytes]) -> list[int]:
+    async def _publish(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[int]:
         connection = await self._connected()
-        parts = split({index: len(body) for index, body in bodies.items()}, self.limits)
+        parts = self._traced(bodies, traces) if traces else self._together(bodies)
         if not parts:
             return []
-        asked = [commands.mpub(self._topic, [bodies[index] for index in part], self._partition) for part in parts]
-        answers = await answers_of(connection, asked, self._config.timeout)
-        for answer in answers:
-            if isinstance(answer, NsqFault):
-                self._fail(answer)
-                break
-        return [index for part, one in zip(parts, answers, strict=True) if isinstance(one, bytes) for index in part]
+        answers = await answers_of(connection, [command for _, command in parts], self._config.timeout)
+        fault = next((answer for answer in answers if isinstance(answer, NsqFault)), None)
+        if fault is not None:
+            self._fail(fault)
+        held = [(part, answer) for (part, _), answer in zip(parts, answers, strict=True) if isinstance(answer, bytes)]
+        if traces:
+            self._tell_traced([answer for _, answer in held])
+        return [index for part, _ in held for index in part]
+
+    def _together(self, bodies: Mapping[int, bytes]) -> list[tuple[list[int], bytes]]:
+        """Return commands with as many messages as each may have."""
+        parts = split({index: len(body) for index, body in bodies.items()}, self.limits)
+        return [
+            (part, commands.mpub(self._topic, [bodies[index] for index in part], self._partition)) for part in parts
+        ]
+
+    def _traced(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[tuple[list[int], bytes]]:
+        """Return a command for each message: only so nsqd answers where each is."""
+        most = self.limits.message - commands.TRACE_OVERHEAD
+        return [
+            ([index], commands.pub_trace(self._topic, self._partition, traces[index], body))
+            for index, body in bodies.items()
+            if len(body) <= most
+        ]
+
+    def _tell_traced(self, answers: list[bytes]) -> None:
+        for found in map(read_traced, answers):
+            _log.info(
+                "partition %d of %s at nsqd %s: message %d with trace id %d has %d bytes at %d",
+                *(self._partition, self._topic, self.place.tcp, found.id, found.trace, found.size, found.offset),
+            )
 
     async def _connected(self) -> Connection:
         async with self._connecting:

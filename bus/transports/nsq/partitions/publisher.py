@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from bus.domain.identity import trace_number
 from bus.ports.transport import Outgoing
 from bus.transports.nsq.batches import tell_too_large
 from bus.transports.nsq.codec import wrap
@@ -47,6 +48,8 @@ class PartitionPublisher:
     async def publish(self, topic: str, batch: Mapping[int, Outgoing]) -> set[int]:
         """Return which messages a partition confirmed, by their keys; never raises for the network."""
         bodies = {index: wrap(item.payload) for index, item in batch.items()}
+        is_traced = self._topology.is_traced(topic)
+        traces = {index: trace_number(item.message.id) for index, item in batch.items()} if is_traced else {}
         held: set[int] = set()
         refusing: set[int] = set()
         until = self._clock.monotonic() + _TRIES * self._timeout
@@ -55,7 +58,7 @@ class PartitionPublisher:
             shares = self._shared(topic, open_ones, {index: batch[index].message.key for index in sorted(left)})
             if not shares:
                 break
-            for number, taken in await self._publish_shares(topic, open_ones, shares, bodies):
+            for number, taken in await self._publish_shares(topic, open_ones, shares, bodies, traces):
                 held |= taken
                 if len(taken) < len(shares[number]):
                     refusing.add(number)
@@ -86,10 +89,11 @@ class PartitionPublisher:
         open_ones: Mapping[int, Place],
         shares: Mapping[int, list[int]],
         bodies: Mapping[int, bytes],
+        traces: Mapping[int, int],
     ) -> list[tuple[int, set[int]]]:
         async def publish(number: int, indexes: list[int]) -> tuple[int, set[int]]:
             outlet = self._outlets.of(topic, number, open_ones[number])
-            return number, set(await outlet.publish({index: bodies[index] for index in indexes}))
+            return number, set(await outlet.publish({index: bodies[index] for index in indexes}, traces))
 
         self._topology.publishing(topic, self._clock.monotonic())
         found = await asyncio.gather(*(publish(number, indexes) for number, indexes in shares.items()))

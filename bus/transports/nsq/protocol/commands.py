@@ -6,6 +6,7 @@ big-endian.
 
 from __future__ import annotations
 
+import enum
 import struct
 from collections.abc import Sequence
 from typing import Final
@@ -18,6 +19,10 @@ MPUB_OVERHEAD: Final = 4
 SIZE_OVERHEAD: Final = 4
 """Bytes before each message of an MPUB."""
 
+TRACE_OVERHEAD: Final = 8
+"""Bytes of a traced publish beside its message."""
+
+_traced: Final = struct.Struct(">IQ").pack
 _size: Final = struct.Struct(">I").pack
 _sizes: Final = struct.Struct(">II").pack
 
@@ -32,12 +37,21 @@ def auth(secret: bytes) -> bytes:
     return b"AUTH\n%b%b" % (_size(len(secret)), secret)
 
 
-def sub(topic: str, channel: str, partition: int | None = None, *, is_ordered: bool = False) -> bytes:
-    """Subscribe the connection; nsqd makes a channel that is not there, and a topic unless it has partitions.
+class Way(enum.StrEnum):
+    """How a partition is subscribed to.
 
-    From an ordered partition one message comes at a time, whatever RDY says, and the next one once it is finished.
+    In order one message comes at a time, whatever RDY says, and the next one once that is finished. In order, or with
+    details, each message tells its place in the log of the partition.
     """
-    words = ["SUB_ORDERED" if is_ordered else "SUB", topic, channel]
+
+    PLAIN = "SUB"
+    ORDERED = "SUB_ORDERED"
+    DETAILED = "SUB_ADVANCED"
+
+
+def sub(topic: str, channel: str, partition: int | None = None, way: Way = Way.PLAIN) -> bytes:
+    """Subscribe the connection; nsqd makes a channel that is not there, and a topic unless it has partitions."""
+    words = [way.value, topic, channel]
     if partition is not None:
         words.append(str(partition))
     return f"{' '.join(words)}\n".encode("ascii")
@@ -54,6 +68,12 @@ def mpub(topic: str, bodies: Sequence[bytes], partition: int | None = None) -> b
         parts += (_size(length), body)
     parts[1] = _sizes(size, len(bodies))
     return b"".join(parts)
+
+
+def pub_trace(topic: str, partition: int, trace: int, body: bytes) -> bytes:
+    """Publish one message with a trace id, not 0; the answer is read by ``frames.read_traced``."""
+    line = f"PUB_TRACE {topic} {partition}\n".encode("ascii")
+    return b"".join((line, _traced(TRACE_OVERHEAD + len(body), trace), body))
 
 
 def rdy(count: int) -> bytes:

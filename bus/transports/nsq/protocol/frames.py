@@ -25,6 +25,8 @@ _SIZE: Final = 4
 _head: Final = struct.Struct(">II").unpack_from
 _message_head: Final = struct.Struct(">qH16s")
 _read_head: Final = _message_head.unpack_from
+_OK: Final = b"OK"
+_trace_answer: Final = struct.Struct(">2sQQQI")
 _place: Final = struct.Struct(">QI").unpack_from
 _two_numbers: Final = struct.Struct(">QQ").unpack
 _TEXT: Final = b"0123456789abcdef"
@@ -159,6 +161,22 @@ class Form(NamedTuple):
     def place_of(self, payload: bytes, body_at: int) -> tuple[int, int] | None:
         """Return where a message is in the log of its partition and how many bytes it takes there; None if not told."""
         return _place(payload, body_at - _PLACE) if self.is_detailed else None
+
+
+class Traced(NamedTuple):
+    """What nsqd answers to a traced publish: its id, the trace id, and where the message is in the partition's log."""
+
+    id: int
+    trace: int
+    offset: int
+    size: int
+
+
+def read_traced(answer: bytes) -> Traced:
+    """Read the answer to a traced publish; raises ``NotNsq`` for another."""
+    if len(answer) != _trace_answer.size or not answer.startswith(_OK):
+        raise NotNsq(f"not NSQ's protocol: {answer[:60]!r} in answer to PUB_TRACE")
+    return Traced(*_trace_answer.unpack(answer)[1:])
 
 
 def read_error(payload: bytes) -> Answered:

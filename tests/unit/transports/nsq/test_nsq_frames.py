@@ -22,6 +22,7 @@ from bus.transports.nsq.protocol.frames import (
     name_of,
     read_error,
     read_message,
+    read_traced,
 )
 
 frames = st.lists(st.tuples(st.sampled_from([RESPONSE, ERROR, MESSAGE]), st.binary(max_size=60)), max_size=8)
@@ -133,3 +134,12 @@ def test_a_message_that_ends_before_its_body_is_no_nsq(form: Form, rest: bytes) 
 def test_ids_are_named_as_their_cluster_names_them() -> None:
     assert name_of(b"0c52b9a5c6a0f000") == "0c52b9a5c6a0f000"
     assert name_of(struct.pack(">QQ", 2**50 + 10, 2**64 - 1)) == "1125899906842634/18446744073709551615"
+
+
+def test_the_answer_to_a_traced_publish_says_where_the_message_is() -> None:
+    answer = b"OK" + struct.pack(">QQQI", 77, 2**63, 400, 60)
+    assert len(answer) == 30
+    assert read_traced(answer) == (77, 2**63, 400, 60)
+    for other in (b"OK", answer[:-1], b"NO" + answer[2:]):
+        with pytest.raises(NotNsq):
+            read_traced(other)
