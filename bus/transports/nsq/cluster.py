@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.ports.transport import Lag
@@ -79,6 +80,12 @@ class Cluster:
             if not node.is_fork
             and (node.home or node.has(topic) or (address in found and topic in found[address].topics))
         }
+
+    def led(self, address: Address, topic: str) -> AbstractSet[int]:
+        """Return the partitions of a topic that an nsqd said lately it leads."""
+        node = self._nodes.get(address)
+        readings = node.readings() if node is not None else ()
+        return readings[-1].led.get(topic, frozenset()) if readings else frozenset()
 
     async def settled(self) -> None:
         """Wait until every nsqd was tried once, for the length of one time-out at most."""

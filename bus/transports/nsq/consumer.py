@@ -17,12 +17,11 @@ from bus.sentences import Said
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.buffer import Held, NodeBuffer, State
 from bus.transports.nsq.codec import unwrap
-from bus.transports.nsq.config import Address
 from bus.transports.nsq.flow import Demand, share
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.protocol.frames import name_of, read_message
 from bus.transports.nsq.receipts import receipt_of
-from bus.transports.nsq.source import Source
+from bus.transports.nsq.source import Place, Source
 from bus.transports.nsq.topology import Lane
 
 _log = logging.getLogger(__name__)
@@ -55,8 +54,8 @@ class NsqConsumer:
         self._clock = dependencies.clock
         self._quarantine = quarantine
         self._on_closed = closed
-        self._buffers: dict[Address | int, NodeBuffer] = {}
-        self._tasks: dict[Address | int, asyncio.Task[None]] = {}
+        self._buffers: dict[Place, NodeBuffer] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._spawn: Spawn | None = None
         self._waiting: deque[Held] = deque()
         self._arrival = asyncio.Event()

@@ -11,11 +11,15 @@ from bus.transports.nsq.topology import Lane
 
 
 class Reading(NamedTuple):
-    """Figures of one moment: when they were asked for (monotonic), and the messages of each channel."""
+    """Figures of one moment: when they were asked for (monotonic), and the messages of each channel.
+
+    ``led`` has the partitions that an nsqd of the fork leads.
+    """
 
     asked: float
     held: Mapping[Lane, int]
     topics: Mapping[str, AbstractSet[str]]
+    led: Mapping[str, AbstractSet[int]] = {}
 
 
 def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
@@ -26,13 +30,16 @@ def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
     """
     held: dict[Lane, int] = {}
     topics: dict[str, set[str]] = {}
+    led: dict[str, set[int]] = {}
     for topic in stats:
+        if topic.is_leader and topic.topic_partition.isdecimal():
+            led.setdefault(topic.topic_name, set()).add(int(topic.topic_partition))
         names = topics.setdefault(topic.topic_name, set())
         for channel in topic.channels:
             lane = Lane(topic.topic_name, channel.channel_name)
             names.add(channel.channel_name)
             held[lane] = held.get(lane, 0) + _held(topic, channel)
-    return Reading(asked, held, topics)
+    return Reading(asked, held, topics, led)
 
 
 def _held(topic: TopicStats, channel: ChannelStats) -> int:

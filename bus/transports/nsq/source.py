@@ -10,6 +10,9 @@ from bus.transports.nsq.protocol.commands import Way
 from bus.transports.nsq.protocol.frames import Form
 from bus.transports.nsq.topology import Lane
 
+Place = tuple[Address | None, int | None]
+"""An nsqd, a partition, or a partition that is bound to an nsqd."""
+
 
 class Source(NamedTuple):
     """An nsqd, or a partition where it is led now.
@@ -22,17 +25,20 @@ class Source(NamedTuple):
         How it is subscribed to.
     is_extended
         Messages may have headers.
+    is_fixed
+        The partition is one of another cluster than that whose partitions are looked up, and known by its nsqd alone.
     """
 
     address: Address
     partition: int | None = None
     way: Way = Way.PLAIN
     is_extended: bool = False
+    is_fixed: bool = False
 
     @property
-    def place(self) -> Address | int:
+    def place(self) -> Place:
         """What stays the same when another nsqd leads the partition."""
-        return self.address if self.partition is None else self.partition
+        return (None if self.partition is not None and not self.is_fixed else self.address), self.partition
 
     @property
     def is_ordered(self) -> bool:

@@ -24,7 +24,7 @@ from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, Outgoing
 from bus.sentences import Said, joined, sentence
 from bus.transports.nsq.cluster import Cluster
-from bus.transports.nsq.config import NsqConfig
+from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
 from bus.transports.nsq.errors import Answered, Denied, NsqFault
 from bus.transports.nsq.names import channel_of, topic_of
@@ -246,7 +246,12 @@ class NsqTransport:
             is_ordered=layout.is_ordered or self._topology.keeps_order(topic), is_traced=self._topology.is_traced(topic)
         )
         led = [Source(place.tcp, number, way, layout.is_extended) for number, place in layout.readable.items()]
-        return [*led, *(Source(address) for address in whole)]
+        return [*led, *(source for address in whole for source in self._elsewhere(address, topic))]
+
+    def _elsewhere(self, address: Address, topic: str) -> list[Source]:
+        """Return what an nsqd has of a topic that is not looked up by partitions: those it leads, or else the whole."""
+        numbers = self._cluster.led(address, topic)
+        return [Source(address, number, is_fixed=True) for number in numbers] or [Source(address)]
 
 
 async def _attempt(act: Coroutine[Any, Any, None]) -> bool:
