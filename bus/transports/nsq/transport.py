@@ -33,6 +33,7 @@ from bus.transports.nsq.partitions.haste import Haste
 from bus.transports.nsq.partitions.order import NO_ORDER, NO_ORDER_HINT
 from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.partitions.routes import Routes
+from bus.transports.nsq.protocol.commands import Way
 from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
 from bus.transports.nsq.source import Source, way_of
@@ -246,12 +247,12 @@ class NsqTransport:
             is_ordered=layout.is_ordered or self._topology.keeps_order(topic), is_traced=self._topology.is_traced(topic)
         )
         led = [Source(place.tcp, number, way, layout.is_extended) for number, place in layout.readable.items()]
-        return [*led, *(source for address in whole for source in self._elsewhere(address, topic))]
+        return [*led, *(source for address in whole for source in self._elsewhere(address, topic, way))]
 
-    def _elsewhere(self, address: Address, topic: str) -> list[Source]:
+    def _elsewhere(self, address: Address, topic: str, way: Way) -> list[Source]:
         """Return what an nsqd has of a topic that is not looked up by partitions: those it leads, or else the whole."""
         numbers = self._cluster.led(address, topic)
-        return [Source(address, number, is_fixed=True) for number in numbers] or [Source(address)]
+        return [Source(address, number, way, is_fixed=True) for number in numbers] or [Source(address)]
 
 
 async def _attempt(act: Coroutine[Any, Any, None]) -> bool:
