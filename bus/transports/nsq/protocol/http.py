@@ -20,6 +20,7 @@ from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
 
 Answer = TypeVar("Answer")
 _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
+_CUT_OFF: Final = 0.5
 _DEFAULT_MESSAGE: Final = 1024 * 1024
 _DEFAULT_BODY: Final = 5 * 1024 * 1024
 _GONE: Final = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
@@ -116,9 +117,15 @@ class NsqHttp:
             verify=tls if tls is not None else False, timeout=timeout, trust_env=False, headers=_ACCEPT
         )
         self._encrypted: dict[Address, int] = {}
+        self._requests: set[asyncio.Task[httpx.Response]] = set()
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._requests:
+            await asyncio.wait(self._requests, timeout=_CUT_OFF)
+        for request in self._requests:
+            request.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
         await self._client.aclose()
 
     async def nodes(self, lookupd: Address) -> list[Peer]:
@@ -222,7 +229,7 @@ class NsqHttp:
     async def _send(self, peer: Address, method: str, path: str, query: dict[str, str] | None = None) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._client.request(method, self._url(peer, path), params=query)
+                response = await self._request(method, self._url(peer, path), query)
         except (TimeoutError, httpx.TimeoutException):
             raise Disconnected(
                 sentence(
@@ -256,6 +263,25 @@ class NsqHttp:
             self._encrypted[peer] = refusal.https_port
             return await self._send(peer, method, path, query)
         raise Answered(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
+
+    async def _request(self, method: str, url: str, query: dict[str, str] | None) -> httpx.Response:
+        """Send a request, which is given a moment when nobody waits for it any more.
+
+        The HTTP client leaves a socket open when a request is cut off just as it has connected.
+        """
+        request = asyncio.create_task(self._client.request(method, url, params=query))
+        self._requests.add(request)
+        request.add_done_callback(self._end)
+        try:
+            return await asyncio.shield(request)
+        except asyncio.CancelledError:
+            asyncio.get_running_loop().call_later(_CUT_OFF, request.cancel)
+            raise
+
+    def _end(self, request: asyncio.Task[httpx.Response]) -> None:
+        self._requests.discard(request)
+        if not request.cancelled():
+            request.exception()  # nobody may be waiting for it
 
     def _url(self, peer: Address, path: str) -> str:
         port = self._encrypted.get(peer)
