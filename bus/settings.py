@@ -75,6 +75,8 @@ class Settings(BaseSettings):
         nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
     nsq_partitions, nsq_replication
         Of topics that the bus makes on a cluster of Youzan's fork.
+    nsq_read_partitions
+        Numbers of the partitions that this process consumes, comma separated; all of them when left out.
     nsq_tls, nsq_ca, nsq_auth_secret, nsq_compression
         Encrypt every connection, by which authority's certificate (PEM); what to show an nsqd that asks; and
         ``snappy`` or ``deflate``.
@@ -156,6 +158,7 @@ class Settings(BaseSettings):
     nsq_nsqd: str = ""
     nsq_partitions: int = Field(default=2, ge=1, le=255)
     nsq_replication: int = Field(default=1, ge=1, le=5)
+    nsq_read_partitions: str = ""
     nsq_tls: bool = False
     nsq_ca: Path | None = None
     nsq_auth_secret: str = ""

@@ -63,6 +63,8 @@ class NsqConfig(NamedTuple):
         How often the nsqlookupds, and each nsqd's figures, are asked.
     partitions, replication
         Of topics that the bus makes on a cluster of Youzan's fork.
+    read_partitions
+        Those that are consumed, and nothing besides; all when empty.
     """
 
     nsqd: tuple[NsqdAddress, ...] = ()
@@ -78,6 +80,7 @@ class NsqConfig(NamedTuple):
     stats_interval: float = 1.0
     partitions: int = 2
     replication: int = 1
+    read_partitions: frozenset[int] = frozenset()
 
 
 def parse_nsqd(text: str) -> tuple[NsqdAddress, ...]:
@@ -104,6 +107,21 @@ def parse_lookupd(text: str) -> tuple[Address, ...]:
         One of them is not of this form.
     """
     return tuple(_address(entry.removeprefix("http://").rstrip("/"), entry) for entry in _entries(text))
+
+
+def parse_partitions(text: str) -> frozenset[int]:
+    """Read numbers of partitions, comma separated.
+
+    Raises
+    ------
+    ConfigurationError
+        One of them is no number.
+    """
+    found = _entries(text)
+    for entry in found:
+        if not (entry.isascii() and entry.isdigit()):
+            raise ConfigurationError(f"{entry!r} is not the number of a partition", hint="for example 0,1,2")
+    return frozenset(map(int, found))
 
 
 def verifying(authority: Path | None) -> ssl.SSLContext:

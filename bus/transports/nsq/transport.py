@@ -247,6 +247,8 @@ class NsqTransport:
             is_ordered=layout.is_ordered or self._topology.keeps_order(topic), is_traced=self._topology.is_traced(topic)
         )
         led = [Source(place.tcp, number, way, layout.is_extended) for number, place in layout.readable.items()]
+        if self._dependencies.config.read_partitions:
+            return [source for source in led if source.partition in self._dependencies.config.read_partitions]
         return [*led, *(source for address in whole for source in self._elsewhere(address, topic, way))]
 
     def _elsewhere(self, address: Address, topic: str, way: Way) -> list[Source]:

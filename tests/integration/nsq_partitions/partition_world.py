@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -77,7 +77,7 @@ def _first_of_each_key(batch: Sequence[Outgoing]) -> list[Outgoing]:
     return list(first.values())
 
 
-async def first_deliveries(consumer: Consumer, expected: range) -> list[tuple[str, int]]:
+async def first_deliveries(consumer: Consumer, expected: Collection[int]) -> list[tuple[str, int]]:
     """Receive until each of these came; return the first delivery of each: its key and number.
 
     Others are finished and left out: what was finished just before a connection broke comes again.

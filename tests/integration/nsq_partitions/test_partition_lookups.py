@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bus.transports.nsq.partitions.layout import partition_of
 from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.waiting import until
 from tests.integration.nsq_partitions.partition_world import (
+    KEYS,
     config,
     first_deliveries,
     opened,
@@ -64,6 +66,18 @@ async def test_each_partition_has_a_connection_of_its_own(shared: YouzanDouble, 
         }
         assert len(published) == 4
         assert len({partition for _, _, partition in published}) == 4
+
+
+async def test_consumers_may_be_limited_to_some_partitions(shared: YouzanDouble, code: str) -> None:
+    shared.create_topic(code, partitions=4)
+    settings = [config(shared, read_partitions=frozenset(some)) for some in ({0, 2}, {1, 3})]
+    async with opened(settings[0]) as one, opened(settings[1]) as another:
+        await one.ensure(*wanted(code))
+        consumers = [await transport.consume(code, "billing") for transport in (one, another)]
+        await publish(one, outgoing(code, range(20)))
+        shares = [[n for n in range(20) if partition_of(KEYS[n], 4) in some] for some in ({0, 2}, {1, 3})]
+        for consumer, share in zip(consumers, shares, strict=True):
+            assert sorted(n for _, n in await first_deliveries(consumer, share)) == share
 
 
 @pytest.mark.parametrize("fault", ["garbage", "half", "cut", "500"])

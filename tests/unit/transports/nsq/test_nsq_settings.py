@@ -8,7 +8,7 @@ import pytest
 from bus.domain.message import encode_message
 from bus.errors import ConfigurationError, InvalidDestination, TransportRefused
 from bus.testing.writes import message
-from bus.transports.nsq import Compression, NsqConfig, parse_lookupd, parse_nsqd
+from bus.transports.nsq import Compression, NsqConfig, parse_lookupd, parse_nsqd, parse_partitions
 from bus.transports.nsq.codec import HEADER, unwrap, wrap
 from bus.transports.nsq.config import Address, NsqdAddress
 from bus.transports.nsq.errors import Denied, NotNsq
@@ -34,6 +34,14 @@ def test_what_is_no_address_stops_the_start(text: str) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         parse_nsqd(f"good:4150,{text}")
     assert repr(text) in str(refusal.value)
+
+
+def test_partitions_are_numbers() -> None:
+    assert parse_partitions("") == frozenset()
+    assert parse_partitions(" 0, 12,") == {0, 12}
+    for text in ("a", "-1", "1.5", "٤"):
+        with pytest.raises(ConfigurationError):
+            parse_partitions(f"0,{text}")
 
 
 @pytest.mark.parametrize("text", ["a", "https://a:4161", "http://a:4161/lookup"])
