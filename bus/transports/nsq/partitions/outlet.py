@@ -19,6 +19,7 @@ from bus.transports.nsq.protocol.frames import read_traced
 from bus.transports.nsq.protocol.http import Limits
 
 _log = logging.getLogger(__name__)
+_AWAY_FOR: Final = 0.2
 _UNKNOWN: Final = Limits(0, 0)
 
 
@@ -45,6 +46,8 @@ class Outlet:
         self._config = dependencies.config
         self._http = dependencies.http
         self._haste = dependencies.haste
+        self._clock = dependencies.clock
+        self._away_until = 0.0
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
         self._is_left = False
@@ -64,18 +67,18 @@ class Outlet:
         try:
             return await self._publish(bodies, traces)
         except NsqFault as fault:
-            self._fail(fault)
+            self._tell(fault)
             return []
         finally:
             self.load -= len(bodies)
             if self._is_left and not self.load:
-                self._drop(sentence("the partition is led elsewhere"))
+                self._drop(self._connection, sentence("the partition is led elsewhere"))
 
     def leave(self) -> None:
         """Close the connection once nothing is on its way over it."""
         self._is_left = True
         if not self.load:
-            self._drop(sentence("the partition is led elsewhere"))
+            self._drop(self._connection, sentence("the partition is led elsewhere"))
 
     async def close(self) -> None:
         """Close the connection."""
@@ -90,7 +93,8 @@ class Outlet:
         answers = await answers_of(connection, [command for _, command in parts], self._config.timeout)
         fault = next((answer for answer in answers if isinstance(answer, NsqFault)), None)
         if fault is not None:
-            self._fail(fault)
+            self._tell(fault)
+            self._drop(connection, str(fault))
         held = [(part, answer) for (part, _), answer in zip(parts, answers, strict=True) if isinstance(answer, bytes)]
         if traces:
             self._tell_traced([answer for _, answer in held])
@@ -120,25 +124,42 @@ class Outlet:
             )
 
     async def _connected(self) -> Connection:
+        """Return the connection, made anew when it is gone; fails at once for a moment after it could not be made."""
         async with self._connecting:
             if self._connection is None or not self._connection.alive:
-                connection = await connect(self.place.tcp, self._config)
-                try:
-                    self.limits = await self._http.limits(self.place.http)
-                except BaseException:
-                    await connection.close()
-                    raise
-                self._connection = connection
+                if self._clock.monotonic() < self._away_until:
+                    raise self._unreached()
+                self._connection = await self._connect()
             return self._connection
 
-    def _fail(self, fault: NsqFault) -> None:
+    async def _connect(self) -> Connection:
+        connection, ready = None, None
+        try:
+            async with asyncio.timeout(self._config.timeout):
+                connection = await connect(self.place.tcp, self._config)
+                self.limits = await self._http.limits(self.place.http)
+            ready = connection
+        except TimeoutError:
+            raise self._unreached() from None
+        finally:
+            if ready is None:
+                self._away_until = self._clock.monotonic() + _AWAY_FOR
+                if connection is not None:
+                    await connection.close()
+        return ready
+
+    def _unreached(self) -> Disconnected:
+        return Disconnected(sentence("nsqd {address} was not reached just now", address=str(self.place.tcp)))
+
+    def _tell(self, fault: NsqFault) -> None:
+        """Log what went wrong, and have the topic looked up."""
         level = logging.WARNING if isinstance(fault, Answered) else logging.INFO
         _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
-        self._drop(str(fault))
         self._haste.add(self._topic)
 
-    def _drop(self, why: object) -> None:
-        connection, self._connection = self._connection, None
+    def _drop(self, connection: Connection | None, why: object) -> None:
+        if connection is self._connection:
+            self._connection = None
         if connection is not None:
             connection.give_up(Disconnected(str(why)))
 

@@ -16,8 +16,6 @@ from bus.transports.nsq.partitions.outlet import Outlet, Outlets
 from bus.transports.nsq.partitions.routes import Routes
 from bus.transports.nsq.protocol.http import Limits
 
-_TRIES: Final = 2
-"""Time-outs after which no further partition is tried."""
 _RUN: Final = 64
 """Messages without a key that go to one partition together, so that they share commands and all partitions get some."""
 
@@ -46,13 +44,17 @@ class PartitionPublisher:
         self._outlets.follow(topic, self._routes.layout(topic).writable)
 
     async def publish(self, topic: str, batch: Mapping[int, Outgoing]) -> set[int]:
-        """Return which messages a partition confirmed, by their keys; never raises for the network."""
+        """Return which messages a partition confirmed, by their keys; never raises for the network.
+
+        Waits for three time-outs at most: it tries no further partition after the first, to connect may take another
+        one, and so may the answer.
+        """
         bodies = {index: wrap(item.payload) for index, item in batch.items()}
         is_traced = self._topology.is_traced(topic)
         traces = {index: trace_number(item.message.id) for index, item in batch.items()} if is_traced else {}
         held: set[int] = set()
         refusing: set[int] = set()
-        until = self._clock.monotonic() + _TRIES * self._timeout
+        until = self._clock.monotonic() + self._timeout
         while left := batch.keys() - held:
             open_ones = {n: place for n, place in self._routes.open_partitions(topic).items() if n not in refusing}
             shares = self._shared(topic, open_ones, {index: batch[index].message.key for index in sorted(left)})

@@ -85,10 +85,12 @@ class Routes:
         """
         if not self._config.lookupd or not await self._is_partitioned():
             return False
-        await self.look_up(topic)
+        is_told = await self.look_up(topic)
         if self.layout(topic).is_absent:
             await self._create(topic)
         if not self.layout(topic).is_partitioned:
+            if not is_told and self._topology.keeps_order(topic):
+                raise Disconnected(sentence("no nsqlookupd says where topic {topic} is", topic=topic))
             return False
         if not self.open_partitions(topic):
             raise Disconnected(sentence("no partition of topic {topic} takes messages", topic=topic))
@@ -99,15 +101,19 @@ class Routes:
         self.channels.remove(lane)
         await self.look_up(lane.topic)
 
-    async def look_up(self, topic: str) -> None:
-        """Look a topic up, for producers too when it is published to, and have its channels made; never raises."""
+    async def look_up(self, topic: str) -> bool:
+        """Look a topic up, for producers too when it is published to, and have its channels made; never raises.
+
+        Whether somebody answered.
+        """
         async with self._locks.setdefault(topic, asyncio.Lock()):
             if topic not in self._topology.topics:
-                await self._look_up_to_read(topic)
+                is_told = await self._look_up_to_read(topic)
             else:
-                await asyncio.gather(self._look_up_to_read(topic), self._look_up_to_write(topic))
+                is_told, _ = await asyncio.gather(self._look_up_to_read(topic), self._look_up_to_write(topic))
             if self.layout(topic).is_partitioned and await self.channels.review(topic, self.layout(topic)):
                 await self._look_up_to_write(topic)  # a partition without channels is not told of before
+        return is_told
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics."""
@@ -165,10 +171,11 @@ class Routes:
                 await self._refresh(topics & self._wanted())
                 await self._clock.sleep(_SHORTEST)
 
-    async def _look_up_to_read(self, topic: str) -> None:
+    async def _look_up_to_read(self, topic: str) -> bool:
         answer = await self._directory.lookup(topic, Access.READ)
         if answer is not None:
             self._keep(topic, for_reading(self.layout(topic), answer))
+        return answer is not None
 
     async def _look_up_to_write(self, topic: str) -> None:
         answer = await self._directory.lookup(topic, Access.WRITE)
