@@ -21,6 +21,7 @@ from bus.domain.destination import TransportName
 from bus.security.keys import Action
 from bus.sentences import N_
 
+_TRACED, _UNTRACED = "true", "false"
 _NEW: Final = msgspec.convert(DestinationBody().model_dump(), DestinationView)
 
 
@@ -82,6 +83,13 @@ def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
                 hint=t("Between 0 and 1: once it has filled that much, its messages are refused (429), no others."),
             )
             rate_fields(viewer, form, known)
+            form.choice(
+                "traced",
+                t("Traced on NSQ"),
+                {_UNTRACED: t("no"), _TRACED: t("yes")},
+                _TRACED if known.traced else _UNTRACED,
+                hint=t("With partitions: each message gets a trace id there, and its trace tells where it was."),
+            )
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
@@ -116,6 +124,7 @@ def _wanted(form: Form) -> dict[str, object]:
         "spool_share": form.value("spool_share"),
         "rate": form.value("rate"),
         "burst": form.whole("burst"),
+        "traced": form.value("traced") == _TRACED,
         "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }
 

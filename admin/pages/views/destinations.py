@@ -247,6 +247,7 @@ def _settings(viewer: Viewer, found: DestinationView) -> None:
                 (t("Store writes a second"), count(rate) if rate else t("no limit")),
                 (t("Share of local queues"), share(found.spool_share)),
                 (t("Messages a second, each receiver"), f"{found.rate:g}" if found.rate else t("no limit")),
+                (t("Traced on NSQ"), t("yes") if found.traced else t("no")),
                 (t("Masked"), ", ".join(found.mask) or t("nothing")),
             ]
         )
