@@ -126,8 +126,7 @@ class NsqTransport:
         self._removed.add(lane)
         self._follow_one(lane.topic)
         await self._cluster.settled()
-        if self._partitions.has(lane.topic):
-            await self._routes.remove(lane)
+        if await self._routes.remove(lane):
             return
         await self._cluster.forget(lane)
         if not await self._each(lambda node: node.remove(lane)):

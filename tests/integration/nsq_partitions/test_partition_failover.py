@@ -192,6 +192,20 @@ async def test_a_removed_queue_is_gone_from_all_partitions(shared: YouzanDouble,
         assert shared.ask_lookupd("GET", "/channels", topic=code).json()["data"] == {"channels": ["billing"]}
 
 
+async def test_a_process_that_never_published_removes_a_queue_and_one_that_is_nowhere(
+    shared: YouzanDouble, code: str
+) -> None:
+    shared.create_topic(code, partitions=2)
+    shared.create_channel(code, "mail")
+    async with opened(config(shared)) as transport:
+        await until(lambda: transport._routes.has_partitions, what="the cluster is known")
+        await transport.remove(code, "mail")
+        await transport.remove(code, "mail")
+        await transport.remove(f"{code}-nowhere", "mail")
+        assert not transport._routes.channels.removing
+        assert shared.ask_lookupd("GET", "/channels", topic=code).json()["data"] == {"channels": []}
+
+
 async def test_a_topic_that_no_cluster_can_make_is_refused_with_what_to_do(shared: YouzanDouble, code: str) -> None:
     async with opened(config(shared, replication=3)) as transport:
         with pytest.raises(TransportRefused) as refusal:

@@ -56,10 +56,6 @@ class Channels:
         """Have a channel deleted no more."""
         self._removals.pop(lane, None)
 
-    def is_removed(self, lane: Lane) -> bool:
-        """Whether nothing is left to delete."""
-        return lane not in self._removals
-
     async def review(self, topic: str, layout: Layout) -> bool:
         """Make and delete channels where the partitions of a topic are led; whether one was made.
 
@@ -74,7 +70,7 @@ class Channels:
             del self.troubles[gone]
         made = await asyncio.gather(*(self._review_at(topic, place, led) for place, led in leaders.items()))
         for lane, done in list(self._removals.items()):
-            if lane.topic == topic and layout.count and done >= set(range(layout.count)):
+            if lane.topic == topic and done and done >= layout.numbers:
                 self.keep(lane)
         return any(made)
 

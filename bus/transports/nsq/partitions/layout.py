@@ -65,6 +65,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.speaks_fork and not self.is_partitioned and not self.others
 
     @property
+    def numbers(self) -> set[int]:
+        """All partitions that there are; those that are told of while their number is not known."""
+        return set(range(self.count)) or set(self.readable)
+
+    @property
     def missing(self) -> tuple[int, ...]:
         """The partitions that there are and that take no messages now."""
         return tuple(number for number in range(self.count) if number not in self.writable)

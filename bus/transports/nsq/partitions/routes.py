@@ -96,10 +96,17 @@ class Routes:
             raise Disconnected(sentence("no partition of topic {topic} takes messages", topic=topic))
         return True
 
-    async def remove(self, lane: Lane) -> None:
-        """Delete a channel in all partitions, now or as soon as their nsqds are back."""
+    async def remove(self, lane: Lane) -> bool:
+        """Delete a channel in all partitions, now or as soon as their nsqds are back; False where topics have none."""
+        if not self.has_partitions:
+            return False
         self.channels.remove(lane)
         await self.look_up(lane.topic)
+        layout = self.layout(lane.topic)
+        if layout.is_partitioned:
+            return True
+        self.channels.keep(lane)
+        return layout.is_absent
 
     async def look_up(self, topic: str) -> bool:
         """Look a topic up, for producers too when it is published to, and have its channels made; never raises.
