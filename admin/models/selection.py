@@ -50,7 +50,8 @@ class SelectionBody(Body):
     q: str | None = Field(default=None, description="inside the id, the biz id or the source")
     signature: Annotated[str, Field(max_length=MOST_CHARACTERS)] | None = None
     ref: Some | None = Field(
-        default=None, description="an id of any kind, whole: of the message or its trace, a biz id or a key"
+        default=None,
+        description="an id of any kind, whole: of the message or its trace, here or on a broker, a biz id or a key",
     )
     status_class: StatusClass | None = Field(
         default=None, description="what the last attempt of a delivery got; none: no answer"
