@@ -86,6 +86,8 @@ class World:
             "path.user": ["ann"],
             "path.key_id": keys,
             "path.owner": [owner],
+            "path.migration_id": ["orders-1"],
+            "path.steering": ["pause"],
             "query.destination": codes,
             "query.subscription": names,
             "query.resource": ["destinations/orders", "destinations/orders/subscriptions/billing"],

@@ -10,9 +10,11 @@ import httpx
 import pytest
 
 from tests.doubles.youzan.running import YouzanDouble
+from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.lookup_proxy import LookupProxy, routes
 from tests.harness.process import Child
+from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 from tests.servers import need
 from tests.servers.nsq import NsqdServer, NsqLookupServer
@@ -132,3 +134,26 @@ def test_the_forks_own_client_works_through_the_proxy_in_order(world: World, tmp
         numbers.setdefault(line["key"], []).append(line["number"])
     assert sum(map(len, numbers.values())) == 100
     assert all(kept == sorted(kept) for kept in numbers.values())
+
+
+def test_a_bus_keeps_keys_in_order_through_the_proxy(world: World, tmp_path: Path) -> None:
+    env = {"BUS_NSQ_LOOKUPD": world.proxy.address, "BUS_NSQ_PARTITIONS": "4"}
+    with SubscriberProcess(tmp_path) as subscriber, BusProcess(tmp_path / "bus", env=env) as bus:
+        kept = {"code": "accounts", "transport": "nsq", "ordering": "key"}
+        wait_until(
+            lambda: bus.admin.call("PUT", "/api/v1/destinations/accounts", json=kept).is_success,
+            within=15,
+            what="the cluster is known to have partitions",
+        )
+        bus.admin.subscription("accounts", "ledger", subscriber.url("/ledger"))
+        sent = [
+            bus.admin.send("accounts", b"{}", bus_key=f"k{n % 5}").raise_for_status().json()["id"] for n in range(50)
+        ]
+        wait_until(lambda: len(subscriber.calls()) >= 50, within=30, what="all are delivered")
+        places = [sent.index(call.id) for call in subscriber.calls()]
+        assert [[place for place in places if place % 5 == key] for key in range(5)] == [
+            list(range(key, 50, 5)) for key in range(5)
+        ]
+    partitions = world.fork.partitions("accounts")
+    assert len(partitions) == 4
+    assert [call for call in world.fork.asked(1) + world.fork.asked(2) if call["path"] == "/topic/create"]
