@@ -6,6 +6,7 @@ for who does not accept version 1.0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,7 @@ Peer = Mapping[str, Any]
 """An nsqd as an nsqlookupd tells of it; what this version does not know is passed on as it is."""
 
 _OK: Final = 200
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _SHAPE: Final = frozenset({"channels", "producers", "partitions"})
 _MOST_PEERS: Final = 10_000
 
@@ -180,7 +182,7 @@ def _with_topics(peer: Peer, topics: Mapping[str, bool]) -> Peer:
 
 def _partitions(value: object) -> dict[str, Peer]:
     found = {str(number): _peer(peer) for number, peer in _object(value).items()}
-    if not all(number.isdecimal() for number in found):
+    if not all(_NUMBER.fullmatch(number) for number in found):
         raise Unreadable("a partition has no number")
     return {number: found[number] for number in sorted(found, key=int)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,11 +10,17 @@ import msgspec
 from bus.domain.routing.answers import Unreadable, opened
 
 PATH: Final = "/listlookup"
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+_MOST_PORT: Final = 65_535
 
 
 class _Node(msgspec.Struct):
     node_ip: str = msgspec.field(name="NodeIP", default="")
     http_port: str = msgspec.field(name="HttpPort", default="")
+
+    @property
+    def is_somewhere(self) -> bool:
+        return bool(self.node_ip and _PORT.fullmatch(self.http_port)) and 0 < int(self.http_port) <= _MOST_PORT
 
     @property
     def address(self) -> str:
@@ -39,9 +46,9 @@ def read_listed(content: bytes) -> Listed:
         found = msgspec.convert(opened(content), _Listed)
     except msgspec.ValidationError as error:
         raise Unreadable(str(error)) from error
-    nodes = [node.address for node in found.lookupdnodes or [] if node.node_ip and node.http_port.isdecimal()]
+    nodes = [node.address for node in found.lookupdnodes or [] if node.is_somewhere]
     leader = found.lookupdleader
-    has_leader = leader is not None and leader.node_ip and leader.http_port.isdecimal()
+    has_leader = leader is not None and leader.is_somewhere
     return Listed(tuple(nodes), leader.address if leader is not None and has_leader else "")
 
 

@@ -25,6 +25,7 @@ from bus.transports.nsq.topology import Lane
 from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
+_STAMP: Final = 8  # bytes of the time at which a message was published
 _MS: Final = 1000
 _TOUCHES: Final = 4
 """Times that a message is touched before its time-out would have been."""
@@ -304,6 +305,8 @@ class NodeBuffer:
             if attempts > 1 and self._source.is_ordered:
                 metrics.ORDERED_AGAIN.labels(*labels.SUBSCRIPTIONS.of(*self._lane)).inc()
             known = self._held.get(message_id)
+            if known is not None and known.payload[:_STAMP] != payload[:_STAMP]:
+                known = None  # a topic that was made anew counts ids from one again
             if known is not None and known.connection is connection and attempts <= known.attempts:
                 # A copy with the same id, which nsqd has after a crash. It has one such id in flight, counts both on
                 # the connection, and takes one off at FIN or at the time-out; so its count stays one too high.
@@ -332,7 +335,9 @@ class NodeBuffer:
         if held.state is State.DONE:
             return False
         held.state = State.DONE
-        self._held.pop(held.id, None)
+        if self._held.get(held.id) is not held:  # another message has its id by now
+            return False
+        del self._held[held.id]
         return held.connection is self._connection
 
     def _link(self, connection: Connection) -> None:

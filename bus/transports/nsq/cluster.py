@@ -28,12 +28,20 @@ class Cluster:
     ----------
     changed
         Called when nsqds, or their topics, may have come or gone.
+    told
+        Hears of the figures of nsqds of the fork.
     """
 
-    def __init__(self, dependencies: Dependencies, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dependencies: Dependencies,
+        changed: Callable[[], None],
+        told: Callable[[Address, Reading], None],
+    ) -> None:
         self._dependencies = dependencies
         self._config = dependencies.config
         self._changed = changed
+        self._told = told
         self._lookup = Lookup(dependencies.config.lookupd, dependencies.http)
         self._nodes: dict[Address, Nsqd] = {}
         self._tasks: dict[Address, asyncio.Task[None]] = {}
@@ -108,6 +116,11 @@ class Cluster:
             return None
         return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._dependencies.topology}
 
+    def all_led(self, topic: str) -> set[int]:
+        """Return the partitions of a topic that some nsqd which answers says it leads and takes messages for."""
+        newest = [readings[-1] for node in self._nodes.values() if (readings := node.readings())]
+        return {number for reading in newest for number in reading.led.get(topic, ())}
+
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each server."""
         found: dict[str, Said] = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
@@ -154,7 +167,7 @@ class Cluster:
     def _add(self, address: NsqdAddress, *, home: bool, is_fork: bool) -> None:
         if self._group is None:
             return
-        node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http)
+        node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http, told=self._told)
         self._nodes[address.tcp] = node
         self._tasks[address.tcp] = self._group.create_task(node.run())
 

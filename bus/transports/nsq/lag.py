@@ -32,8 +32,8 @@ def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
     topics: dict[str, set[str]] = {}
     led: dict[str, set[int]] = {}
     for topic in stats:
-        if topic.is_leader and topic.topic_partition.isdecimal():
-            led.setdefault(topic.topic_name, set()).add(int(topic.topic_partition))
+        if topic.is_leader and topic.partition is not None:
+            led.setdefault(topic.topic_name, set()).add(topic.partition)
         names = topics.setdefault(topic.topic_name, set())
         for channel in topic.channels:
             lane = Lane(topic.topic_name, channel.channel_name)

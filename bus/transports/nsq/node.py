@@ -56,6 +56,8 @@ class Nsqd:
         It keeps partitions of topics: their channels are no matter of one nsqd.
     find_http
         Gives the port of its HTTP API as far as others know it.
+    told
+        Hears of each of its figures, where it is one of the fork.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Nsqd:
         home: bool,
         is_fork: bool,
         find_http: Callable[[Address], int | None],
+        told: Callable[[Address, Reading], None],
     ) -> None:
         self.address = address.tcp
+        self._told = told
         self.home = home
         self.is_fork = is_fork
         self.tried = asyncio.Event()
@@ -244,6 +248,7 @@ class Nsqd:
             reading = reading_of(await self._api.stats(self._http()), asked)
             self._readings = (*self._readings[-1:], reading)
             if self.is_fork:
+                self._told(self.address, reading)
                 return
             self._there = {topic: set(channels) for topic, channels in reading.topics.items()}
             await self._settle()

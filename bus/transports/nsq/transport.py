@@ -57,8 +57,8 @@ class NsqTransport:
         self._http = NsqHttp(config.tls, config.timeout)
         self._dependencies = Dependencies(config, self._http, clock, noise, self._topology, Haste())
         self._consumers: set[NsqConsumer] = set()
-        self._cluster = Cluster(self._dependencies, self._follow)
         self._routes = Routes(self._dependencies, self._read_here, self._follow_route)
+        self._cluster = Cluster(self._dependencies, self._follow, self._routes.take)
         self._partitions = PartitionPublisher(self._routes, self._dependencies)
         self._publisher = Publisher(self._cluster, self._partitions, self._dependencies)
         self._removed: set[Lane] = set()
@@ -149,8 +149,15 @@ class NsqTransport:
         return consumer
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the nsqds that answer hold; how old that is NSQ does not tell."""
-        return self._cluster.lags()
+        """Return what the nsqds that answer hold; how old that is NSQ does not tell.
+
+        Of a partition that nobody says to lead, or that takes no messages, nobody knows that it is empty.
+        """
+        found = self._cluster.lags()
+        if found is None:
+            return None
+        hidden = {topic for topic, _ in found if not self._routes.layout(topic).numbers <= self._cluster.all_led(topic)}
+        return {lane: Lag(max(lag.records, 1), 0) if lane[0] in hidden else lag for lane, lag in found.items()}
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""

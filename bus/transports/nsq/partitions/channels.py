@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from bus.sentences import Said, said_by
+from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
+from bus.transports.nsq.lag import Reading
 from bus.transports.nsq.partitions.directory import Directory
 from bus.transports.nsq.partitions.layout import Layout, Place
 from bus.transports.nsq.protocol.http import NsqHttp
@@ -15,10 +17,11 @@ from bus.transports.nsq.topology import Lane, Topology
 
 
 class _Seen(NamedTuple):
-    """The channels of a partition, as the nsqd said that led it then."""
+    """The channels of a partition, as the nsqd said that led it then, at a monotonic time."""
 
     place: Place
     channels: frozenset[str]
+    at: float
 
 
 class Channels:
@@ -30,10 +33,11 @@ class Channels:
         Why channels of a topic could not be made, by the nsqd.
     """
 
-    def __init__(self, http: NsqHttp, topology: Topology, directory: Directory) -> None:
+    def __init__(self, http: NsqHttp, topology: Topology, directory: Directory, now: Callable[[], float]) -> None:
         self._http = http
         self._topology = topology
         self._directory = directory
+        self._now = now
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._removals: dict[Lane, set[int]] = {}
         self.troubles: dict[tuple[str, Place], Said] = {}
@@ -47,6 +51,23 @@ class Channels:
         """Whether what is published to a partition on this nsqd is held for all channels of the topic."""
         seen = self._seen.get((topic, partition))
         return seen is not None and seen.place == place and self._topology.channels(topic) <= seen.channels
+
+    def recheck(self, topic: str, address: Address, reading: Reading) -> bool:
+        """Forget what is known of a topic's partitions on an nsqd that says now that it lacks channels.
+
+        Whether it was so: the topic was made anew, or somebody has deleted a channel.
+        """
+        there = reading.topics.get(topic, frozenset())
+        if self._topology.channels(topic) <= there:
+            return False
+        gone = [
+            key
+            for key, seen in self._seen.items()
+            if key[0] == topic and seen.place.tcp == address and seen.at < reading.asked
+        ]
+        for key in gone:
+            del self._seen[key]
+        return bool(gone)
 
     def remove(self, lane: Lane) -> None:
         """Have a channel deleted in all partitions."""
@@ -84,14 +105,14 @@ class Channels:
         return made
 
     async def _make(self, topic: str, place: Place, numbers: Iterable[int]) -> bool:
-        there = await self._there(topic, place)
+        at, there = self._now(), await self._there(topic, place)
         is_new = False
         for number in sorted(there.keys() & set(numbers)):
             await self._delete(topic, place, number, there[number])
             missing = self._topology.channels(topic) - there[number]
             for channel in missing:
                 await self._http.create_channel(place.http, topic, number, channel)
-            self._seen[topic, number] = _Seen(place, frozenset(there[number] | missing))
+            self._seen[topic, number] = _Seen(place, frozenset(there[number] | missing), self._now() if missing else at)
             is_new = is_new or bool(missing)
         return is_new
 
@@ -99,9 +120,9 @@ class Channels:
         """Return the channels of the partitions that an nsqd leads."""
         stats = await self._http.stats(place.http, topic)
         return {
-            int(found.topic_partition): {channel.channel_name for channel in found.channels}
+            found.partition: {channel.channel_name for channel in found.channels}
             for found in stats
-            if found.topic_name == topic and found.topic_partition.isdecimal()
+            if found.topic_name == topic and found.partition is not None
         }
 
     async def _delete(self, topic: str, place: Place, number: int, there: set[str]) -> None:

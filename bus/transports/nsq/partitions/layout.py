@@ -12,6 +12,7 @@ from bus.domain.routing.answers import Answer, Peer
 from bus.transports.nsq.config import Address
 
 NO_PORT = 0
+MOST_PARTITIONS = 1023  # a message's id has ten bits for its partition
 
 
 class Place(NamedTuple):
@@ -110,9 +111,9 @@ def for_writing(known: Layout, answer: Answer) -> Layout:
     if answer.refusal:
         return msgspec.structs.replace(known, writable={})
     meta = answer.meta or {}
-    count = _number(meta.get("partition_num"))
-    if answer.partitions is not None and not count:
-        count = known.count
+    told = _number(meta.get("partition_num"))
+    # Their number never falls; an nsqlookupd that is behind may say less, and keys would change places and back.
+    count = max(known.count, told if told <= MOST_PARTITIONS else 0) if answer.partitions is not None else told
     return msgspec.structs.replace(
         known,
         writable=_partitions(answer),

@@ -11,7 +11,7 @@ from bus.sentences import sentence
 from bus.transports.nsq.batches import split
 from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import Answered, Disconnected, NsqFault
+from bus.transports.nsq.errors import Answered, Disconnected, NotNsq, NsqFault
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.layout import Place
 from bus.transports.nsq.protocol import commands
@@ -46,6 +46,7 @@ class Outlet:
         self._config = dependencies.config
         self._http = dependencies.http
         self._haste = dependencies.haste
+        self._topology = dependencies.topology
         self._clock = dependencies.clock
         self._away_until = 0.0
         self._connection: Connection | None = None
@@ -117,7 +118,13 @@ class Outlet:
         ]
 
     def _tell_traced(self, answers: list[bytes]) -> None:
-        for found in map(read_traced, answers):
+        """Log where messages are, as far as the answers can be read: they are confirmed whatever they say."""
+        for answer in answers:
+            try:
+                found = read_traced(answer)
+            except NotNsq as error:
+                _log.warning("partition %d of %s: what PUB_TRACE was answered: %s", self._partition, self._topic, error)
+                continue
             _log.info(
                 "partition %d of %s at nsqd %s: message %d with trace id %d has %d bytes at %d",
                 *(self._partition, self._topic, self.place.tcp, found.id, found.trace, found.size, found.offset),
@@ -138,6 +145,7 @@ class Outlet:
             async with asyncio.timeout(self._config.timeout):
                 connection = await connect(self.place.tcp, self._config)
                 self.limits = await self._http.limits(self.place.http)
+                await self._check_channels()
             ready = connection
         except TimeoutError:
             raise self._unreached() from None
@@ -147,6 +155,22 @@ class Outlet:
                 if connection is not None:
                     await connection.close()
         return ready
+
+    async def _check_channels(self) -> None:
+        """Raise unless the partition has all channels: it may have been made anew while there was no connection."""
+        wanted = self._topology.channels(self._topic)
+        for found in await self._http.stats(self.place.http, self._topic):
+            there = {channel.channel_name for channel in found.channels}
+            if found.topic_name == self._topic and found.partition == self._partition and wanted <= there:
+                return
+        raise Disconnected(
+            sentence(
+                "partition {number} of {topic} at nsqd {address} lacks channels",
+                number=self._partition,
+                topic=self._topic,
+                address=str(self.place.tcp),
+            )
+        )
 
     def _unreached(self) -> Disconnected:
         return Disconnected(sentence("nsqd {address} was not reached just now", address=str(self.place.tcp)))

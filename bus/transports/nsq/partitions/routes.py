@@ -9,7 +9,9 @@ from typing import Final
 
 from bus.domain.routing.rooms import Access
 from bus.sentences import Said, sentence
+from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import Disconnected
+from bus.transports.nsq.lag import Reading
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.channels import Channels
 from bus.transports.nsq.partitions.directory import Directory
@@ -47,7 +49,7 @@ class Routes:
         self._read = read
         self._changed = changed
         self._directory = Directory(dependencies.config.lookupd, dependencies.http, dependencies.clock)
-        self.channels = Channels(dependencies.http, dependencies.topology, self._directory)
+        self.channels = Channels(dependencies.http, dependencies.topology, self._directory, self._clock.monotonic)
         self._layouts: dict[str, Layout] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._asked = asyncio.Event()
@@ -65,6 +67,12 @@ class Routes:
         """Return the partitions that take messages, and hold them for all channels."""
         writable = self.layout(topic).writable
         return {number: place for number, place in writable.items() if self.channels.ready(topic, number, place)}
+
+    def take(self, address: Address, reading: Reading) -> None:
+        """Take an nsqd's figures, and have a topic looked up whose channels are gone there."""
+        for topic in self._topology.topics:
+            if self.layout(topic).is_partitioned and self.channels.recheck(topic, address, reading):
+                self._haste.add(topic)
 
     async def run(self) -> None:
         """Look up until cancelled."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
@@ -23,6 +24,7 @@ _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
 _CUT_OFF: Final = 0.5
 _DEFAULT_MESSAGE: Final = 1024 * 1024
 _DEFAULT_BODY: Final = 5 * 1024 * 1024
+_PARTITION: Final = re.compile(r"[0-9]{1,4}")
 _GONE: Final = frozenset({"TOPIC_NOT_FOUND", "CHANNEL_NOT_FOUND"})
 _THERE: Final = ("already exist", "already registered")
 _WITH_META: Final = {"metainfo": "true"}
@@ -62,6 +64,11 @@ class TopicStats(msgspec.Struct, frozen=True):
     channels: list[ChannelStats] = []
     topic_partition: str = ""
     is_leader: bool = False
+
+    @property
+    def partition(self) -> int | None:
+        """Return its number; None where topics have none."""
+        return int(self.topic_partition) if _PARTITION.fullmatch(self.topic_partition) else None
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
@@ -291,7 +298,7 @@ class NsqHttp:
 def _readable(read: Callable[[bytes], Answer], content: bytes, peer: Address, path: str) -> Answer:
     try:
         return read(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, Unreadable) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unreadable) as error:
         raise NotNsq(
             sentence(
                 "http://{address}{path} gave something else than NSQ does: {error}",
@@ -305,5 +312,5 @@ def _readable(read: Callable[[bytes], Answer], content: bytes, peer: Address, pa
 def _refusal(content: bytes) -> _Refusal:
     try:
         return msgspec.json.decode(content, type=_Refusal)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Refusal()

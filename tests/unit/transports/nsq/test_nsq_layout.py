@@ -41,8 +41,10 @@ def test_a_partition_that_is_not_told_of_now_is_where_it_was_as_long_as_the_topi
     known = for_writing(for_reading(Layout(), answer({0: ONE, 1: TWO})), answer({0: ONE, 1: TWO}, partition_num=2))
     assert for_reading(known, answer({1: ONE})).readable == {0: ONE, 1: ONE}
     assert for_reading(known, answer({})).readable == {0: ONE, 1: TWO}
-    smaller = for_writing(known, answer({0: ONE}, partition_num=1))
-    assert for_reading(smaller, answer({0: ONE})).readable == {0: ONE}
+    smaller = for_writing(known, answer({0: ONE}, partition_num=1))  # of an nsqlookupd that is behind
+    assert (smaller.count, smaller.missing) == (2, (1,))
+    assert for_reading(smaller, answer({0: ONE})).readable == {0: ONE, 1: TWO}
+    assert for_writing(known, answer({0: ONE}, partition_num=10**9)).count == 2
     assert not for_reading(known, answer(None, OLD)).readable
 
 

@@ -1,0 +1,56 @@
+"""What a transport believes of partitions: that they are empty, that their channels are there, that an id is new."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tests.doubles.youzan.running import YouzanDouble
+from tests.harness.waiting import until
+from tests.integration.nsq_partitions.partition_world import config, first_deliveries, opened, outgoing, publish, wanted
+
+LANE = "billing"
+
+
+async def test_a_partition_that_takes_no_messages_is_not_taken_for_empty(shared: YouzanDouble, code: str) -> None:
+    shared.create_topic(code, partitions=2)
+    async with opened(config(shared)) as transport:
+        await transport.ensure(*wanted(code))
+        await publish(transport, outgoing(code, range(40)))
+
+        def lag() -> tuple[int, int | None]:
+            found = (transport.lags() or {}).get((code, LANE))
+            return (found.records, found.oldest) if found is not None else (0, 0)
+
+        await until(lambda: lag() == (40, 0), within=10, what="all wait")
+        for partition in (0, 1):
+            shared.set_writable(code, partition, writable=False)
+        await until(lambda: lag()[0] < 40, within=10, what="nobody says that they lead")
+        ends = time.monotonic() + 1.0
+        while time.monotonic() < ends:  # ten readings
+            assert lag()[1] == 0
+            await asyncio.sleep(0.02)
+        for partition in (0, 1):
+            shared.set_writable(code, partition, writable=True)
+        consumer = await transport.consume(code, LANE)
+        await first_deliveries(consumer, range(40))
+        await until(lambda: lag() == (0, None), within=10, what="nothing waits")
+
+
+async def test_nothing_is_confirmed_into_a_topic_that_was_made_anew_without_channels(
+    shared: YouzanDouble, code: str
+) -> None:
+    shared.create_topic(code, partitions=2)
+    async with opened(config(shared, lookup_interval=600.0)) as transport:
+        await transport.ensure(*wanted(code))
+        await publish(transport, outgoing(code, range(10)))
+        shared.ask_lookupd("POST", "/topic/delete", topic=code, partition="**")
+        shared.create_topic(code, partitions=2)
+        await until(lambda: not any(open_partitions(transport, code)), within=10, what="the loss is seen")
+        await publish(transport, outgoing(code, range(10, 30)))
+        consumer = await transport.consume(code, LANE)
+        await first_deliveries(consumer, range(10, 30))
+
+
+def open_partitions(transport: object, code: str) -> list[int]:
+    return list(transport._routes.open_partitions(code))  # type: ignore[attr-defined]
