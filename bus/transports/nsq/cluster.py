@@ -14,6 +14,7 @@ from bus.transports.nsq.lag import Reading
 from bus.transports.nsq.lookup import Lookup
 from bus.transports.nsq.node import Dependencies, Nsqd
 from bus.transports.nsq.topology import Lane
+from bus.waits import lasting
 
 _EAGER: Final = 1.0
 _JITTER: Final = 0.2
@@ -169,7 +170,9 @@ class Cluster:
             return
         node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http, told=self._told)
         self._nodes[address.tcp] = node
-        self._tasks[address.tcp] = self._group.create_task(node.run())
+        self._tasks[address.tcp] = self._group.create_task(
+            lasting(f"watching nsqd {address.tcp}", node.run, self._dependencies.clock.sleep)
+        )
 
     def _drop(self, address: Address) -> None:
         del self._nodes[address]

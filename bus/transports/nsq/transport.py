@@ -38,6 +38,7 @@ from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
 from bus.transports.nsq.source import Source, way_of
 from bus.transports.nsq.topology import Lane, Topology
+from bus.waits import lasting
 
 
 class NsqTransport:
@@ -80,7 +81,8 @@ class NsqTransport:
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
-                group.create_task(self._routes.run())
+                looking = lasting("looking for partitions", self._routes.run, self._dependencies.clock.sleep)
+                group.create_task(looking)
                 await self._cluster.run()
             finally:
                 self._group = None

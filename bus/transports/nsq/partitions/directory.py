@@ -18,6 +18,7 @@ from bus.transports.nsq.errors import NOT_LEADER, Answered, Disconnected, NsqFau
 from bus.transports.nsq.protocol.http import NsqHttp
 
 _log = logging.getLogger(__name__)
+_NO_SUCH_PATH: Final = frozenset({"NOT_FOUND", "HTTP 404"})  # of stock NSQ
 _TRIES: Final = 2
 _GRACE: Final = 0.5
 _LAST_FOR: Final = 30.0
@@ -55,7 +56,7 @@ class Directory:
 
     async def discover(self) -> bool:
         """Ask which nsqlookupds there are; whether one answered. What was known stays known while none does."""
-        answers = await self._ask(self._told, self._list)
+        answers = await self._ask(tuple(dict.fromkeys((*self._told, *self._listed))), self._list)
         listed = [answer for answer in answers if answer.addresses]
         if listed:
             leaders = [_addresses(answer.leader) for answer in listed if answer.leader]
@@ -113,7 +114,9 @@ class Directory:
     async def _list(self, address: Address) -> Listed:
         try:
             return await self._http.listed(address)
-        except Answered:
+        except Answered as error:
+            if error.code not in _NO_SUCH_PATH:  # of one that is too busy, for example
+                raise
             return Listed((), "")
 
     async def _ask(self, addresses: Sequence[Address], ask: Callable[[Address], Awaitable[Found]]) -> list[Found]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bus.sentences import sentence
+from bus.transports.backoff import Backoff
 from bus.transports.nsq.batches import split
 from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
@@ -20,6 +21,7 @@ from bus.transports.nsq.protocol.http import Limits
 
 _log = logging.getLogger(__name__)
 _AWAY_FOR: Final = 0.2
+_LONGEST_AWAY: Final = 5.0
 _UNKNOWN: Final = Limits(0, 0)
 
 
@@ -48,6 +50,7 @@ class Outlet:
         self._haste = dependencies.haste
         self._topology = dependencies.topology
         self._clock = dependencies.clock
+        self._backoff = Backoff(_AWAY_FOR, _LONGEST_AWAY, dependencies.noise)
         self._away_until = 0.0
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
@@ -147,11 +150,12 @@ class Outlet:
                 self.limits = await self._http.limits(self.place.http)
                 await self._check_channels()
             ready = connection
+            self._backoff.succeed()
         except TimeoutError:
             raise self._unreached() from None
         finally:
             if ready is None:
-                self._away_until = self._clock.monotonic() + _AWAY_FOR
+                self._away_until = self._clock.monotonic() + self._backoff.fail()
                 if connection is not None:
                     await connection.close()
         return ready

@@ -82,9 +82,27 @@ async def test_without_an_answer_what_was_listed_stays(lookupds: Lookupds) -> No
     lookupds.lists = {A: Listed(("a:4161", "b:4161"), "a:4161")}
     found = directory(lookupds)
     await found.discover()
-    lookupds.lists = {A: None}
+    lookupds.lists = {A: None, B: None}
     assert not await found.discover()
     assert (found.has_partitions, found.leader) == (True, A)
+    lookupds.lists = {A: None, B: Listed(("a:4161", "b:4161"), "b:4161")}
+    assert await found.discover()  # by one that was listed before
+    assert found.leader == B
+
+
+async def test_one_that_is_too_busy_to_list_is_not_taken_for_stock_nsq(
+    lookupds: Lookupds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookupds.lists = {A: Listed(("a:4161",), "a:4161")}
+    found = directory(lookupds)
+    await found.discover()
+
+    async def busy(_: Address) -> Listed:
+        raise Answered("HTTP 429", "")
+
+    monkeypatch.setattr(lookupds, "listed", busy)
+    assert not await found.discover()
+    assert found.has_partitions
 
 
 async def test_one_that_fails_is_asked_twice_and_then_last_for_half_a_minute(lookupds: Lookupds) -> None:
