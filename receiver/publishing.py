@@ -22,6 +22,7 @@ from receiver.placement import PUBLISH
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
+_MOST: Final = 2048
 _PROBE: Final = 1
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 5.0
@@ -82,8 +83,9 @@ class SpoolPublisher:
                 await self._clock.sleep(_HELD)
                 continue
             moved = await self._move(destination, await self._spool.claim(PUBLISH, limit, lane))
-            # A transport that had no room is tried with one message, until it takes that.
-            limit = _PROBE if moved.lacks_room else _BATCH
+            # A transport that had no room is tried with one message, until it takes that. What it takes none of, as of
+            # keys whose partition is away, is claimed first again: so as many more, that others are seen behind it.
+            limit = _PROBE if moved.lacks_room else min(_BATCH + moved.left, _MOST)
             if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
             if moved.left:

@@ -347,3 +347,25 @@ async def test_stop_leaves_the_rest_in_the_spool(world: World) -> None:
     await world.send(b"2")
     assert waiting(world) == 2
     assert on_transport(world) == []
+
+
+async def test_many_that_nobody_takes_hold_up_no_others_behind_them(world: World) -> None:
+    plain = world.transport.publish
+
+    async def without_partition(batch):
+        taken = [item for item in batch if item.message.body != b"held"]
+        await plain(taken)
+        return [item in taken for item in batch]
+
+    world.transport.publish = without_partition
+    for _ in range(600):  # more than is claimed at once
+        await world.send(b"held")
+    for number in range(5):
+        await world.send(b"%d" % number)
+    async with publishing(world):
+        await world.clock.advance(30)
+        assert on_transport(world) == [b"0", b"1", b"2", b"3", b"4"]
+        assert waiting(world) == 600
+        world.transport.publish = plain
+        await world.clock.advance(10)
+        assert waiting(world) == 0
