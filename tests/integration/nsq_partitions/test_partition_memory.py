@@ -54,3 +54,15 @@ async def test_nothing_is_confirmed_into_a_topic_that_was_made_anew_without_chan
 
 def open_partitions(transport: object, code: str) -> list[int]:
     return list(transport._routes.open_partitions(code))  # type: ignore[attr-defined]
+
+
+async def test_a_topic_that_was_deleted_is_made_again(shared: YouzanDouble, code: str) -> None:
+    shared.create_topic(code, partitions=2)
+    async with opened(config(shared)) as transport:
+        await transport.ensure(*wanted(code))
+        await publish(transport, outgoing(code, range(10)))
+        shared.ask_lookupd("POST", "/topic/delete", topic=code, partition="**")
+        await until(lambda: transport._routes.layout(code).is_absent, within=10, what="it is known to be gone")
+        await transport.ensure(*wanted(code))
+        await publish(transport, outgoing(code, range(10, 30)))
+        await first_deliveries(await transport.consume(code, LANE), range(10, 30))

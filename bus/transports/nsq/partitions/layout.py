@@ -12,6 +12,7 @@ from bus.domain.routing.answers import Answer, Peer
 from bus.transports.nsq.config import Address
 
 NO_PORT = 0
+_UNKNOWN = "Key not found"  # the fork's refusal of a producer's lookup; that of a topic without channels is another
 MOST_PARTITIONS = 1023  # a message's id has ten bits for its partition
 
 
@@ -44,6 +45,8 @@ class Layout(msgspec.Struct, frozen=True):
         What the topic demands: SUB_ORDERED, ``extend_support``, channels that nsqlookupd knows before.
     speaks_fork
         Whether the answers are those of the fork, which has partitions for every topic that is there.
+    is_unknown
+        Whether producers were told last that there is no such topic; then consumers are told of nothing either.
     """
 
     readable: Mapping[int, Place] = {}
@@ -54,6 +57,7 @@ class Layout(msgspec.Struct, frozen=True):
     is_extended: bool = False
     is_closed: bool = False
     speaks_fork: bool = False
+    is_unknown: bool = False
 
     @property
     def is_partitioned(self) -> bool:
@@ -89,6 +93,8 @@ def for_reading(known: Layout, answer: Answer) -> Layout:
     if answer.refusal:
         return known
     named = _partitions(answer)
+    if known.is_unknown and answer.is_partitioned and not named and not answer.producers:
+        return Layout(speaks_fork=True)  # it was deleted, and may be made anew
     if answer.partitions is None:
         kept: dict[int, Place] = {}
     else:
@@ -109,7 +115,7 @@ def for_writing(known: Layout, answer: Answer) -> Layout:
     One that says that the topic has no channel yet leaves what is known of it as it is.
     """
     if answer.refusal:
-        return msgspec.structs.replace(known, writable={})
+        return msgspec.structs.replace(known, writable={}, is_unknown=answer.refusal == _UNKNOWN)
     meta = answer.meta or {}
     told = _number(meta.get("partition_num"))
     # Their number never falls; an nsqlookupd that is behind may say less, and keys would change places and back.
@@ -117,6 +123,7 @@ def for_writing(known: Layout, answer: Answer) -> Layout:
     return msgspec.structs.replace(
         known,
         writable=_partitions(answer),
+        is_unknown=False,
         count=count,
         is_ordered=meta.get("ordered", known.is_ordered) is True,
         is_extended=meta.get("extend_support", known.is_extended) is True,
