@@ -121,7 +121,7 @@ class LookupApp:
         except Away as error:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
             return
-        _log.info("%s %s was done by cluster %s: %d", scope["method"], scope["path"], cluster.name, done.status)
+        _log.info("cluster %s answers %s %s: %d", cluster.name, scope["method"], scope["path"], done.status)
         await answer(send, done.status, done.content, JSON, (_CHOSEN, cluster.name.encode("ascii", "replace")))
 
     async def _pass(self, scope: Scope, send: Send) -> None:

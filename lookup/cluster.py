@@ -282,13 +282,25 @@ class Cluster:
 
     async def _probe(self, server: _Server) -> None:
         try:
-            await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
+            await self._ping(server)
         except Away as error:
             server.stay_away(error.said, self._clock.monotonic())
             return
         if server.trouble:
             server.settled_at = self._clock.monotonic() + _REGISTERED_WITHIN
             server.revive()
+
+    async def answers(self) -> bool:
+        """Whether one of its nsqlookupds answers now, also of those that are left out."""
+        found = await asyncio.gather(*(_attempted(self._ping(server)) for server in self._servers.values()))
+        return not all(isinstance(one, Away) for one in found)
+
+    async def _ping(self, server: _Server) -> None:
+        answered = await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
+        if answered.status != _OK:  # somebody else is there
+            raise Away(
+                sentence("http://{address}/ping gives HTTP {status}", address=server.address, status=answered.status)
+            )
 
     async def _list(self, servers: Sequence[_Server]) -> None:
         """Take in the nsqlookupds that the first one to answer knows; stock NSQ has no such path."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -14,6 +13,7 @@ from bus.posters.connection import Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed
 from bus.posters.pool import Key, Pool, PoolLimits
 from bus.posters.resolver import Resolver, system_lookup
+from bus.posters.tls import client_context
 from bus.security.urls import Endpoint, parse_url
 
 _DNS_TTL: Final = 10.0
@@ -41,7 +41,7 @@ class Exchanges:
         self._closed = closed
         self._clock = time.perf_counter
         names = Resolver(system_lookup, ttl=_DNS_TTL, clock=self._clock)
-        self._dialer = Dialer(_Anybody(), names, _no_tls, _NO_LIMITS, self._clock)
+        self._dialer = Dialer(_Anybody(), names, functools.cache(client_context), _NO_LIMITS, self._clock)
         self._pool = Pool(PoolLimits())
         self._open: set[Connection] = set()
 
@@ -138,10 +138,6 @@ class _Anybody:
 @functools.lru_cache(maxsize=_MOST_ENDPOINTS)
 def _endpoint(address: str) -> Endpoint:
     return parse_url(f"http://{address}/")
-
-
-def _no_tls() -> ssl.SSLContext:
-    raise NotImplementedError("nsqlookupds are asked over http")
 
 
 def _fail(failure: Failure) -> NoReturn:

@@ -90,10 +90,8 @@ class FailoversResource:
         return Done(_OK, _shown(after))
 
     async def _answers(self, name: str) -> bool:
-        try:
-            return bool(await self._routing.clusters[name].ask("/ping"))
-        except (Away, KeyError):
-            return False
+        cluster = self._routing.clusters.get(name)
+        return cluster is not None and await cluster.answers()
 
     async def _waiting(self, failover: Failover) -> Said:
         """Return which topics have messages where only the failover has them consumed; empty when none has."""

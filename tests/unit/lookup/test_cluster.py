@@ -164,3 +164,16 @@ async def test_a_topics_name_is_written_so_that_it_is_one() -> None:
     async with cluster(server) as found:
         await ask(found, "a&access=w b")
         assert server.asked == ["GET /lookup?topic=a%26access%3Dw%20b&access=r"]
+
+
+async def test_somebody_else_on_its_port_is_no_nsqlookupd() -> None:
+    server = Server(lambda target: (404, "") if target == "/ping" else stock(target))
+    async with cluster(server) as found:
+        assert not await found.answers()
+        running = asyncio.ensure_future(found.run())
+        await until(lambda: not found.is_up, within=5, what="it is left out")
+        assert "/ping gives HTTP 404" in str(found.trouble)
+        server.answer = lambda target: (200, "OK") if target == "/ping" else stock(target)
+        assert await found.answers()
+        await until(lambda: found.is_up, within=5, what="it is asked again")
+        running.cancel()

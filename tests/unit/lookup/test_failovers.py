@@ -28,7 +28,10 @@ class Answers:
                 raise Away("nobody answers")
             return [Answered(200, b'{"topics": ["orders", "unknown"]}' if target == "/topics" else b"OK")]
 
-        cluster.ask = ask
+        async def answers() -> bool:
+            return cluster.name in self.names
+
+        cluster.ask, cluster.answers = ask, answers
 
 
 @pytest.fixture
