@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from bus.clock import SystemClock
 from bus.domain.destination import Destination, Ordering
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
 from bus.ports.transport import Consumer, Outgoing
-from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd
 from tests.doubles.youzan.running import YouzanDouble
+from tests.integration.nsq.nsq_world import opened
+
+__all__ = ["KEYS", "PATIENCE", "config", "first_deliveries", "opened", "out_of_order", "outgoing", "publish", "wanted"]
 
 PATIENCE = 60.0
 KEYS = [f"account-{n}" for n in range(20)]
@@ -26,21 +26,6 @@ def config(double: YouzanDouble, *, lookupds: Iterable[int] = (1,), **changes: A
     quick = {"heartbeat": 2.0, "timeout": 4.0, "msg_timeout": 2.0, "lookup_interval": 0.3, "stats_interval": 0.1}
     told = ",".join(f"127.0.0.1:{double.lookupds[number]}" for number in lookupds)
     return NsqConfig(lookupd=parse_lookupd(told), **quick | changes)
-
-
-@asynccontextmanager
-async def opened(settings: NsqConfig, shelf: MemoryQuarantine | None = None) -> AsyncIterator[NsqTransport]:
-    """Give a transport that runs."""
-    transport = NsqTransport(settings, shelf or MemoryQuarantine(), SystemClock(), lambda: 0.5)
-    running = asyncio.create_task(transport.run())
-    try:
-        yield transport
-    finally:
-        ended_by_itself = running.done()
-        running.cancel()
-        await asyncio.wait([running])
-        await transport.close()
-    assert not ended_by_itself, running
 
 
 def wanted(

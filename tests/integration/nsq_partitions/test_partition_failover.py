@@ -143,17 +143,10 @@ async def test_new_partitions_get_channels_before_messages(shared: YouzanDouble,
             await first_deliveries(consumer, range(80))
 
 
-async def test_a_topic_that_takes_registered_channels_only_has_them_registered(shared: YouzanDouble, code: str) -> None:
-    shared.create_topic(code, partitions=2, registered_channels=True)
-    async with opened(config(shared)) as transport:
-        await transport.ensure(*wanted(code))
-        consumer = await transport.consume(code, "billing")
-        await publish(transport, outgoing(code, range(20)))
-        await first_deliveries(consumer, range(20))
-
-
-async def test_messages_of_an_extended_topic_are_read_with_their_headers(shared: YouzanDouble, code: str) -> None:
-    shared.create_topic(code, partitions=2, extended=True)
+@pytest.mark.parametrize("flag", ["registered_channels", "extended"])
+async def test_topics_that_demand_something_of_clients_are_read(shared: YouzanDouble, code: str, flag: str) -> None:
+    """One takes only channels that were registered, the other has headers before its bodies."""
+    shared.create_topic(code, partitions=2, **{flag: True})
     async with opened(config(shared)) as transport:
         await transport.ensure(*wanted(code))
         consumer = await transport.consume(code, "billing")
