@@ -16,10 +16,12 @@ from admin.repair.runner import ResendRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.lookup_proxies import LookupProxies
-from admin.showing.observatory import Observatory
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
+from bus.cluster.alarm_documents import AlarmDocuments
 from bus.domain.ordering.reordering import check_reorder
+from bus.observing.configured import rulebook_of
+from bus.observing.observatory import Observatory
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.login import Login
@@ -39,7 +41,9 @@ class AdminServices:
         self.introspection = introspection
         self.resender = Resender(context.store, context.registry, context.clock)
         self.rollups = RollupReader(context.store, context.clock)
-        self.observatory = Observatory(context, introspection, self.rollups)
+        self.book = rulebook_of(context.settings)
+        self.observatory = Observatory(context, introspection, self.rollups, self.book)
+        self.alarms = AlarmDocuments(context.store)
         self.strict_orders = StrictOrders(context)
         self.lookup_proxies = LookupProxies(context)
         self.causes = Causes(context, introspection, self.strict_orders)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from bus.errors import ConfigurationError
@@ -29,6 +29,39 @@ _PORTS = {"receiver": 8700, "admin": 8701, "lookup": 4161}
 _CLIENT_VARIABLES = frozenset({"BUS_URL"})
 
 GroupName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
+
+
+class AlarmRule(BaseModel):
+    """What is otherwise in a rule of alarms. Durations such as ``5m``; ``limit`` is one where the rule's is a time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hold: str = ""
+    clear: str = ""
+    limit: float | str | None = None
+    severity: Literal["critical", "warning", "info"] | None = None
+    off: bool = False
+
+
+class AlarmChannel(BaseModel):
+    """A way to reach people, as `bus.domain.health.channels.Channel` has it.
+
+    Attributes
+    ----------
+    quiet
+        ``22:00-07:00``, in ``timezone``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(min_length=1)
+    severity: Literal["critical", "warning", "info"] = "warning"
+    after: str = ""
+    quiet: str = Field(default="", pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9])?$")
+    timezone: str = "UTC"
+    owners: list[str] = []
+    repeat: str = ""
+    heartbeat: str = ""
 
 
 class Settings(BaseSettings):
@@ -91,6 +124,10 @@ class Settings(BaseSettings):
     sweep, sweep_idle
         Directories below which a sweeper looks for queues whose process is gone, comma separated (else ``data``), and
         after how long without a change it takes one.
+    alarm_channels
+        Who is told of alarms, by name, and how (docs/alarms.md).
+    alarm_rules
+        What is otherwise in the rules of alarms, by rule.
     api_key
         What a sweeper shows to receivers once there are keys.
     secret_key, secret_key_old
@@ -169,6 +206,8 @@ class Settings(BaseSettings):
     events_topic: str = Field(default="bus-events", pattern=r"^[A-Za-z0-9.-]{1,180}$")
     sweep: str = ""
     sweep_idle: float = Field(default=60.0, ge=0)
+    alarm_channels: dict[GroupName, AlarmChannel] = {}
+    alarm_rules: dict[str, AlarmRule] = {}
     api_key: str = ""
     secret_key: str = ""
     secret_key_old: str = ""

@@ -26,9 +26,18 @@ from bus.domain.durations import format_duration, parse_duration
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.searching.masking import MOST_RULES, check_rules
-from bus.domain.subscription import MOST_IN_BATCH, PAUSED_BY_PERSON, BatchFormat, OnFailure, Secret, Subscription
+from bus.domain.subscription import (
+    MOST_IN_BATCH,
+    PAUSED_BY_PERSON,
+    AlarmLimits,
+    BatchFormat,
+    OnFailure,
+    Secret,
+    Subscription,
+)
 
 MOST_SUBSCRIPTIONS = 10_000
+Owner = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.@+-]*$")]
 
 
 def _mask(rules: list[str]) -> list[str]:
@@ -37,6 +46,10 @@ def _mask(rules: list[str]) -> list[str]:
 
 def _dead_on(statuses: list[int]) -> list[int]:
     return list(check_dead_on(statuses))
+
+
+def _milliseconds(text: str | None) -> int | None:
+    return parse_duration(text) if text is not None else None
 
 
 class DestinationBody(Body):
@@ -55,6 +68,9 @@ class DestinationBody(Body):
     max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: StrictBool = False
     traced: StrictBool = False
+    owner: Owner = ""
+    pv_min: Whole | None = Field(default=None, ge=1)
+    pv_max: Whole | None = Field(default=None, ge=1)
     mask: Annotated[list[str], Field(max_length=MOST_RULES), AfterValidator(_mask)] = Field(default_factory=list)
 
     def to_domain(self, code: str, version: int) -> Destination:
@@ -71,6 +87,9 @@ class DestinationBody(Body):
             max_bytes=self.max_bytes,
             paused=self.paused,
             traced=self.traced,
+            owner=self.owner,
+            pv_min=self.pv_min,
+            pv_max=self.pv_max,
             mask=tuple(self.mask),
             version=version,
         )
@@ -90,6 +109,9 @@ class DestinationBody(Body):
             max_bytes=destination.max_bytes,
             paused=destination.paused,
             traced=destination.traced,
+            owner=destination.owner,
+            pv_min=destination.pv_min,
+            pv_max=destination.pv_max,
             mask=list(destination.mask),
         )
 
@@ -100,6 +122,29 @@ class ExponentialBody(Body):
     first: Duration
     factor: StrictFloat = Field(ge=1, le=100)
     max: Duration
+
+
+class AlarmsBody(Body):
+    """From where on a subscription is an alarm; null for what the whole bus has."""
+
+    backlog: Whole | None = Field(default=None, ge=1)
+    age: Duration | None = None
+    p99: Duration | None = None
+    error_rate: StrictFloat | None = Field(default=None, gt=0, le=1)
+
+    def to_domain(self) -> AlarmLimits:
+        """Return the limits that this describes."""
+        return AlarmLimits(self.backlog, _milliseconds(self.age), _milliseconds(self.p99), self.error_rate)
+
+    @classmethod
+    def of(cls, limits: AlarmLimits) -> AlarmsBody:
+        """Return limits as people read them."""
+        return cls(
+            backlog=limits.backlog,
+            age=format_duration(limits.age) if limits.age is not None else None,
+            p99=format_duration(limits.p99) if limits.p99 is not None else None,
+            error_rate=limits.error_rate,
+        )
 
 
 class SubscriptionBody(Body):
@@ -126,6 +171,8 @@ class SubscriptionBody(Body):
     on_failure: OnFailure = OnFailure.BLOCK
     routing_pattern: Annotated[str, AfterValidator(check_pattern)] = EVERY_KEY
     stuck_after: Duration = "5m"
+    owner: Owner = ""
+    alarms: AlarmsBody = Field(default_factory=AlarmsBody)
     paused: StrictBool = False
 
     def to_domain(
@@ -150,6 +197,8 @@ class SubscriptionBody(Body):
             on_failure=self.on_failure,
             routing_pattern=self.routing_pattern,
             stuck_after=parse_duration(self.stuck_after),
+            owner=self.owner,
+            alarms=self.alarms.to_domain(),
             paused=self.paused,
             paused_reason=self._paused_reason(known),
             created_at=known.created_at if known else now,
@@ -182,6 +231,8 @@ class SubscriptionBody(Body):
             on_failure=subscription.on_failure,
             routing_pattern=subscription.routing_pattern,
             stuck_after=format_duration(subscription.stuck_after),
+            owner=subscription.owner,
+            alarms=AlarmsBody.of(subscription.alarms),
             paused=subscription.paused,
         )
 

@@ -24,18 +24,21 @@ from admin.models.responses.overview import (
     RatesView,
     SpoolView,
 )
-from admin.showing.observatory import Backlog, Lane, Rates, Sight, breakers
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
-from bus.domain.health.alarms import SPOOL_NEARLY_FULL, Alarm, OpenBreaker
+from bus.domain.health.alarm import Alarm
+from bus.domain.health.facts import Lane, OpenBreaker, Waiting
+from bus.domain.health.rulebook import RULES
 from bus.domain.health.vitals import SpoolFigures
 from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
+from bus.observing.observatory import Rates, Sight, breakers
 from bus.sentences import sentence_of
 
 router = APIRouter(tags=["operations"])
-_NONE: Final = Backlog(0, None)
+_NONE: Final = Waiting(0, None)
+_NEARLY_FULL: Final = RULES["spool-full"].limit or 1.0
 
 
 class _Waiting(NamedTuple):
@@ -116,7 +119,7 @@ def spool_view(name: str, found: SpoolFigures) -> SpoolView:
         bytes=found.bytes,
         limit=found.limit,
         used=round(found.used, 4),
-        is_nearly_full=found.used >= SPOOL_NEARLY_FULL,
+        is_nearly_full=found.used >= _NEARLY_FULL,
         damaged=found.damaged,
         oldest=optional_time(found.oldest or 0),
     )

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from admin.showing.observatory import Lane
-from admin.showing.reading import Reading
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member
 from bus.domain.delivery.causes import Cause, Moment, Place, Post, behind, blocks, live, planned, unread
 from bus.domain.delivery.delivery import FINAL, Status
 from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.health.facts import Lane
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import Trace
+from bus.observing.reading import Reading
 from bus.sentences import sentence
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -12,10 +14,12 @@ from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
+from bus.domain.health.vitals import WorkerFigures
 from bus.sentences import Said, sentence_of
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
+_SATURATED_TOLD: Final = 100
 
 
 class Introspection:
@@ -86,6 +90,7 @@ class Introspection:
             orphans=len(self.offers.orphans()),
             rejected=tuple(self.offers.rejected()),
             turned_away=tuple(self.offers.turned_away()),
+            saturated=tuple(islice(_saturated(self.offers.workers()), _SATURATED_TOLD)),
         )
 
     def report(self) -> Report:
@@ -108,3 +113,10 @@ class Introspection:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""
         own = {name: condition() for name, condition in self.offers.conditions.items()}
         return own | self._context.chains.conditions() | self._context.router.conditions()
+
+
+def _saturated(workers: Iterable[WorkerFigures]) -> Iterator[str]:
+    """Yield the subscriptions whose permits are the limit, not their rate."""
+    for one in workers:
+        if 0 < one.share <= one.in_use and one.waiting and not one.rate_wait:
+            yield f"{one.destination}/{one.subscription}"

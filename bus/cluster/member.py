@@ -76,6 +76,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Of a receiver, what it refused for good within the last day.
     turned_away
         Of a receiver, what it refuses for now.
+    saturated
+        Subscriptions all of whose permits here are in use while deliveries wait for one, some when there are many.
     """
 
     owner: str
@@ -101,6 +103,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     orphans: int = 0
     rejected: tuple[RejectedFigures, ...] = ()
     turned_away: tuple[TurnedAwayFigures, ...] = ()
+    saturated: tuple[str, ...] = ()
 
     @property
     def since(self) -> int:

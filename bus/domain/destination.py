@@ -80,6 +80,10 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Transports that it has left and that are still consumed.
     traced
         Its messages are published with their trace ids, and each receipt tells where they were, on brokers that can.
+    owner
+        Who is told of its alarms and those of its subscriptions, in words of the channels' ``owners``.
+    pv_min, pv_max
+        Messages in ten minutes; fewer, or more, are an alarm. None for no limit.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """
@@ -97,6 +101,9 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     traced: bool = False
     former: tuple[FormerTransport, ...] = ()
+    owner: str = ""
+    pv_min: int | None = None
+    pv_max: int | None = None
     mask: tuple[str, ...] = ()
     version: int = 0
 

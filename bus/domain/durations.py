@@ -36,3 +36,10 @@ def format_duration(milliseconds: int) -> str:
         if count and not rest:
             return f"{count}{unit}"
     return f"{milliseconds}ms"
+
+
+def about(milliseconds: int) -> str:
+    """Return a duration in the largest unit of which it has at least two, rounded down: ``90m``, ``3d``."""
+    fitting = (unit for unit in ("d", "h", "m", "s") if milliseconds >= 2 * _UNITS[unit])
+    unit = next(fitting, "ms")
+    return f"{milliseconds // _UNITS[unit]}{unit}"

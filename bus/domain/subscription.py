@@ -41,6 +41,27 @@ class Secret(msgspec.Struct, frozen=True):
     expires_at: int = 0
 
 
+class AlarmLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """From where on a subscription is an alarm; None for what the whole bus has.
+
+    Attributes
+    ----------
+    backlog
+        Messages that wait.
+    age
+        How long the oldest of them does, in milliseconds.
+    p99
+        How long 99 of 100 first deliveries take at most, in milliseconds.
+    error_rate
+        The share of attempts that fail.
+    """
+
+    backlog: int | None = None
+    age: int | None = None
+    p99: int | None = None
+    error_rate: float | None = None
+
+
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """Configuration of one subscription.
 
@@ -71,6 +92,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     start_at
         Where a new one starts on a transport that keeps what was delivered (Kafka), in milliseconds since the epoch;
         0 is the next message.
+    owner
+        Who is told of its alarms, in words of the channels' ``owners``; empty for the destination's.
+    alarms
+        From where on it is an alarm.
     """
 
     destination: str
@@ -92,6 +117,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     dead_on: tuple[int, ...] = ()
     routing_pattern: str = "#"
     start_at: int = 0
+    owner: str = ""
+    alarms: AlarmLimits = AlarmLimits()
     created_at: int = 0
     version: int = 0
 

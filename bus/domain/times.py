@@ -11,6 +11,9 @@ from bus.sentences import sentence
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 _LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+SECOND: Final = 1_000
+MINUTE: Final = 60_000
+HOUR: Final = 3_600_000
 DAY: Final = 86_400_000
 SKEW: Final = 10_000
 """By how much the clocks of two processes may differ, in milliseconds."""

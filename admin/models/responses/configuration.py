@@ -30,6 +30,9 @@ class DestinationView(View, kw_only=True):
     max_bytes: int
     paused: bool
     traced: bool
+    owner: str
+    pv_min: int | None
+    pv_max: int | None
     mask: list[str]
 
     @classmethod
@@ -44,6 +47,15 @@ class ExponentialView(View, kw_only=True):
     first: str
     factor: float
     max: str
+
+
+class AlarmLimitsView(View, kw_only=True):
+    """From where on a subscription is an alarm; null for what the whole bus has."""
+
+    backlog: int | None
+    age: str | None
+    p99: str | None
+    error_rate: float | None
 
 
 class SubscriptionView(View, kw_only=True):
@@ -66,6 +78,8 @@ class SubscriptionView(View, kw_only=True):
     on_failure: OnFailure
     routing_pattern: str
     stuck_after: str
+    owner: str
+    alarms: AlarmLimitsView
     paused: bool
     paused_reason: str
 

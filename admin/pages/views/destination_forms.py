@@ -83,6 +83,19 @@ def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
                 hint=t("Between 0 and 1: once it has filled that much, its messages are refused (429), no others."),
             )
             rate_fields(viewer, form, known)
+            form.text("owner", t("Owner"), known.owner, hint=t("Whose channels are told of its alarms."))
+            form.number(
+                "pv_min",
+                t("Fewest in ten minutes"),
+                known.pv_min,
+                hint=t("An alarm when fewer messages come; empty for none."),
+            )
+            form.number(
+                "pv_max",
+                t("Most in ten minutes"),
+                known.pv_max,
+                hint=t("An alarm when more messages come; empty for none."),
+            )
             form.choice(
                 "traced",
                 t("Traced on NSQ"),
@@ -124,6 +137,9 @@ def _wanted(form: Form) -> dict[str, object]:
         "spool_share": form.value("spool_share"),
         "rate": form.value("rate"),
         "burst": form.whole("burst"),
+        "owner": form.value("owner") or "",
+        "pv_min": form.whole("pv_min"),
+        "pv_max": form.whole("pv_max"),
         "traced": form.value("traced") == _TRACED,
         "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from nicegui import ui
 
 from admin.models.responses.configuration import DestinationView, SubscriptionActionsView, SubscriptionView
@@ -194,8 +195,15 @@ def _settings(viewer: Viewer, found: SubscriptionView, *, keeps_order: bool) -> 
                 (t("Filter"), found.filter or t("none: every message")),
                 (t("Own headers"), ", ".join(found.headers) or t("none")),
                 (t("Taken for stuck after"), found.stuck_after),
+                (t("Owner"), found.owner or t("that of its destination")),
+                (t("Alarms"), _alarms(found) or t("by the limits of the whole bus")),
             ]
         )
+
+
+def _alarms(found: SubscriptionView) -> str:
+    limits = msgspec.structs.asdict(found.alarms)
+    return ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
 
 
 def _batch(viewer: Viewer, found: SubscriptionView) -> str:

@@ -63,6 +63,7 @@ def _form(viewer: Viewer, destination: DestinationView, name: str | None, known:
             if destination.ordering is not Ordering.NONE:
                 _order(viewer, form, known)
             _content(viewer, form, known)
+            _alarms(viewer, form, known)
         with tag("div", "pier-row-of q-mt-md"):
             form.send(t("Make it") if name is None else t("Save"), lambda: _save(viewer, form, code, name, place))
             to(t("Leave it"), f"/admin/destinations/{code}" + (f"/subscriptions/{name}" if name else ""))
@@ -130,6 +131,16 @@ def _content(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
     form.lines("headers", t("Own headers, NAME: VALUE a line"), lines)
 
 
+def _alarms(viewer: Viewer, form: Form, known: SubscriptionView) -> None:
+    t, limits = viewer.t, known.alarms
+    of_bus = t("Empty for the limit of the whole bus.")
+    form.text("owner", t("Owner"), known.owner, hint=t("Whose channels are told of its alarms."))
+    form.number("backlog", t("Alarm: messages that wait"), limits.backlog, hint=of_bus)
+    form.text("age", t("Alarm: the oldest waits for"), limits.age or "", hint=of_bus)
+    form.text("p99", t("Alarm: p99 of deliveries"), limits.p99 or "", hint=of_bus)
+    form.number("error_rate", t("Alarm: share that fails, 0 to 1"), limits.error_rate, hint=of_bus)
+
+
 async def _save(viewer: Viewer, form: Form, code: str, name: str | None, place: ui.element) -> None:
     wanted = _wanted(viewer, form)
     path = f"/destinations/{code}/subscriptions/{name or form.value('name') or '-'}"
@@ -161,6 +172,13 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
         "filter": form.value("filter"),
         "headers": _headers(viewer, str(form.value("headers") or "")),
         "batch_format": form.value("batch_format"),
+        "owner": form.value("owner") or "",
+        "alarms": {
+            "backlog": form.whole("backlog"),
+            "age": form.value("age") or None,
+            "p99": form.value("p99") or None,
+            "error_rate": form.value("error_rate"),
+        },
     }
     defaults = {"max_concurrency": 16, "batch": 1, "retry_max_age": "7d", "routing_pattern": "#", "stuck_after": "5m"}
     if form.has("on_failure"):

@@ -31,6 +31,10 @@ def set_destination(
     traced: Annotated[
         bool | None, typer.Option("--traced/--no-traced", help="Have NSQ's partitions trace each message, or not.")
     ] = None,
+    owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,
+    pv_min: Annotated[int | None, typer.Option(help="An alarm when fewer messages come in ten minutes.")] = None,
+    pv_max: Annotated[int | None, typer.Option(help="An alarm when more messages come in ten minutes.")] = None,
+    no_pv: Annotated[bool, typer.Option("--no-pv", help="No alarm of how many come.")] = False,
     mask: Annotated[
         list[str] | None,
         typer.Option(help="Hide this from all but admins: body.card.number, headers.authorization; repeatable."),
@@ -53,11 +57,18 @@ def set_destination(
         "max_bytes": max_bytes,
         "paused": paused,
         "traced": traced,
+        "owner": owner,
+        "pv_min": pv_min,
+        "pv_max": pv_max,
         "mask": [] if no_mask else mask or None,
     }
     if no_mask and mask:
         raise typer.BadParameter("give --mask or --no-mask, not both")
-    given = {name: value for name, value in fields.items() if value is not None} | without_rate(rate, burst, no_rate)
+    if no_pv and (pv_min, pv_max) != (None, None):
+        raise typer.BadParameter("give --pv-min and --pv-max, or --no-pv")
+    emptied = {"pv_min": None, "pv_max": None} if no_pv else {}
+    given = {name: value for name, value in fields.items() if value is not None} | emptied
+    given |= without_rate(rate, burst, no_rate)
     with Api(url, api_key) as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
 

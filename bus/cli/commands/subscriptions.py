@@ -51,6 +51,11 @@ def set_subscription(
         str | None, typer.Option(help='Routing keys it takes, such as "eu.*.shoes" or "eu.#".')
     ] = None,
     stuck_after: Annotated[str | None, typer.Option(help="Compensate a silent delivery after, such as 5m.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,
+    alarms: Annotated[
+        str | None,
+        typer.Option(help='Its own limits: "backlog=1000,age=15m,p99=2s,error_rate=0.2"; "" for those of the bus.'),
+    ] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold, or deliver.")] = None,
     as_json: AsJson = False,
     bus_url: Annotated[str, typer.Option("--bus-url", envvar="BUS_URL", help="Where the bus is.")] = DEFAULT_URL,
@@ -74,11 +79,32 @@ def set_subscription(
         "headers": read_pairs(header, "--header"),
         "routing_pattern": routing_pattern,
         "stuck_after": stuck_after,
+        "owner": owner,
+        "alarms": _alarms(alarms),
         "paused": paused,
     }
     given = {key: value for key, value in fields.items() if value is not None}
     with Api(bus_url, api_key) as api:
         show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
+
+
+def _alarms(text: str | None) -> dict[str, str | float] | None:
+    if text is None:
+        return None
+    found: dict[str, str | float] = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{pair!r} is not NAME=LIMIT, such as backlog=1000", param_hint="--alarms")
+        found[name] = _number(value) if name in {"backlog", "error_rate"} else value
+    return found
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no number", param_hint="--alarms") from error
 
 
 def _statuses(text: str | None) -> list[int] | None:

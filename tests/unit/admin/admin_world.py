@@ -58,6 +58,8 @@ SUBSCRIPTION = {
     "paused": False,
     "routing_pattern": "#",
     "stuck_after": "5m",
+    "owner": "",
+    "alarms": {"backlog": None, "age": None, "p99": None, "error_rate": None},
     "dead_on": [],
     "paused_reason": "",
 }

@@ -25,6 +25,9 @@ DESTINATION = {
     "max_bytes": 1_048_576,
     "paused": False,
     "traced": False,
+    "owner": "",
+    "pv_min": None,
+    "pv_max": None,
     "mask": [],
 }
 

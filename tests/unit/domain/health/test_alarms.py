@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bus.domain.health.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, Severity, alarms
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.alarms import alarms
+from bus.domain.health.facts import Facts, OpenBreaker, Part, Publishing, Queue
 from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from admin.showing.reading import Reading
 from bus.bootstrap import Context, Introspection
 from bus.cluster.member import Member, host_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
-from bus.domain.health.alarms import Alarm, Facts, OpenBreaker, Part, Publishing, Queue, alarms
+from bus.domain.health.alarm import Alarm
+from bus.domain.health.alarms import alarms
+from bus.domain.health.facts import Delivering, Facts, Lane, OpenBreaker, Part, Publishing, Queue, Waiting
+from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
 from bus.domain.statistics.series import Figures, Grouping, series_of
+from bus.observing.reading import Reading
 from bus.stores.rollups import RollupReader
 
 _HOUR: Final = 60 * MINUTE
 _BY_MINUTE, _BY_TEN_MINUTES, *_ = RESOLUTIONS
-Lane = tuple[str, str]
 
 
 class Rates(NamedTuple):
@@ -30,39 +32,35 @@ class Rates(NamedTuple):
     lanes: Mapping[Lane, Figures]
 
 
-class Backlog(NamedTuple):
-    """What waits on a subscription's transports, None where a broker cannot say; ``oldest`` in ms, None for none."""
-
-    records: int | None
-    oldest: int | None
-
-
 class Sight(NamedTuple):
     """The bus at one moment.
 
     ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` counts
-    the compensations, ``dead`` what died within the last hour.
+    the compensations, ``dead`` what died within the last hour. ``facts`` has all of it, as rules judge it.
     """
 
     now: int
     members: list[Member]
-    backlog: Mapping[Lane, Backlog]
+    backlog: Mapping[Lane, Waiting]
     rates: Rates | None
     retrying: Mapping[Lane, int] | None
     dead: Mapping[Lane, int] | None
+    facts: Facts
     alarms: list[Alarm]
 
 
 class Observatory:
     """Reads the bus at most twice a second, however many ask; slow counts of the store less often."""
 
-    def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader) -> None:
+    def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader, book: Rulebook) -> None:
         self._context = context
+        self._book = book
         self._introspection = introspection
         self._rollups = rollups
         self._rates = Reading(self._read_rates, context.clock, least=1.0)
         self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
         self._dead = Reading(self._read_dead, context.clock, least=5.0)
+        self._accepted = Reading(self._read_accepted, context.clock, least=10.0)
         self._sight = Reading(self._look, context.clock, least=0.5)
 
     async def look(self) -> Sight:
@@ -72,16 +70,26 @@ class Observatory:
 
     async def _look(self) -> Sight:
         context = self._context
-        rates, retrying, dead = await asyncio.gather(self._rates.value(), self._retrying.value(), self._dead.value())
+        rates, retrying, dead, accepted = await asyncio.gather(
+            self._rates.value(), self._retrying.value(), self._dead.value(), self._accepted.value()
+        )
         members = self._introspection.members
+        waiting = dict(_backlogs(context, members))
+        facts = _facts(context, members)._replace(
+            waiting=waiting,
+            dead=_of_known(context, dead) if dead is not None else None,
+            delivering=_delivering(rates) if rates is not None else None,
+            accepted=accepted,
+        )
         return Sight(
             now=context.clock.now(),
             members=members,
-            backlog=dict(_backlogs(context, members)),
+            backlog=waiting,
             rates=rates,
             retrying=retrying,
             dead=dead,
-            alarms=alarms(_facts(context, members, dead or {})),
+            facts=facts,
+            alarms=alarms(facts, self._book),
         )
 
     async def _read_rates(self) -> Rates:
@@ -102,6 +110,18 @@ class Observatory:
     async def _read_retrying(self) -> Mapping[Lane, int]:
         return await self._context.store.due(self._context.clock.now())
 
+    async def _read_accepted(self) -> Mapping[str, int] | None:
+        """Count the messages of the last ten minutes that all processes have told of; None while the bus is younger."""
+        until = _BY_MINUTE.start(await self._rollups.complete_until())
+        if until - VOLUME_WINDOW < max(member.since for member in self._introspection.members):
+            return None
+        sheets = await self._rollups.sheets(_BY_MINUTE, until - VOLUME_WINDOW, until)
+        found: dict[str, int] = {}
+        for sheet in sheets.values():
+            for destination, sources in sheet.accepted.items():
+                found[destination] = found.get(destination, 0) + sum(sources.values())
+        return found
+
     async def _read_dead(self) -> Mapping[Lane, int]:
         now = self._context.clock.now()
         sheets = await self._rollups.sheets(_BY_TEN_MINUTES, _BY_TEN_MINUTES.start(now - _HOUR), now + 1)
@@ -118,7 +138,7 @@ def _everything(_: str) -> bool:
     return True
 
 
-def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Backlog]]:
+def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Waiting]]:
     """Yield what waits for each subscription: in the direct queues of all dispatchers, and on its brokers."""
     catalog = context.registry.catalog
     lags = {name: held for name, held in context.router.lags().items() if name != TransportName.DIRECT}
@@ -133,11 +153,23 @@ def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, B
                 lag = known.get(key) if known is not None else None
                 records = None if known is None or records is None else records + (lag.records if lag else 0)
                 times += [lag.oldest] if lag is not None and lag.oldest is not None else []
-        yield key, Backlog(records, min(times, default=None))
+        yield key, Waiting(records, min(times, default=None))
 
 
-def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) -> Facts:
+def _of_known(context: Context, found: Mapping[Lane, int]) -> Mapping[Lane, int]:
+    return {lane: count for lane, count in found.items() if lane in context.registry.catalog.subscriptions}
+
+
+def _delivering(rates: Rates) -> dict[Lane, Delivering]:
+    return {
+        lane: Delivering(found.counts.attempts, found.counts.failed, found.latency(0.99))
+        for lane, found in rates.lanes.items()
+    }
+
+
+def _facts(context: Context, members: list[Member]) -> Facts:
     return Facts(
+        now=context.clock.now(),
         roles={role for member in members for role in member.roles},
         parts=[
             Part(name, trouble, member.owner, member.node)
@@ -148,9 +180,9 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
             Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()
         ],
         breakers=list(breakers(members)),
+        destinations=context.registry.catalog.destinations,
         subscriptions=context.registry.catalog.subscriptions.values(),
         publishing=list(_publishing(context, members)),
-        dead={lane: count for lane, count in dead.items() if lane in context.registry.catalog.subscriptions},
         # The highest of a machine's sweepers, which watch the same directories as a rule.
         orphans={
             host: max(member.orphans for member in members if host_of(member.node) == host)
@@ -158,7 +190,12 @@ def _facts(context: Context, members: list[Member], dead: Mapping[Lane, int]) ->
         },
         rejected=[figures for member in members for figures in member.rejected],
         turned_away=[figures for member in members for figures in member.turned_away],
+        saturated={(code, name) for member in members for code, _, name in map(_parted, member.saturated)},
     )
+
+
+def _parted(lane: str) -> tuple[str, str, str]:
+    return lane.partition("/")
 
 
 def breakers(members: list[Member]) -> Iterator[OpenBreaker]:

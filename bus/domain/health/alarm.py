@@ -1,0 +1,60 @@
+"""One thing that needs a person: by which rule, how badly, and what that person does next."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from bus.sentences import Sentence
+
+
+class Severity(enum.StrEnum):
+    """How badly a person is needed, the worst first."""
+
+    CRITICAL = "critical"  # messages are refused, or nothing flows
+    WARNING = "warning"  # something waits or failed, and will not heal by itself or not soon
+    INFO = "info"  # as a person wanted it, or on its way
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst."""
+        return list(Severity).index(self)
+
+
+class Alarm(NamedTuple):
+    """One thing that needs a person.
+
+    Attributes
+    ----------
+    rule
+        The name of its rule in `bus.domain.health.rulebook`.
+    link
+        The path below ``/api/v1`` of what it is about.
+    since
+        When it began, in milliseconds; None when it is not known.
+    destination, subscription
+        What it is about. An alarm without a destination concerns the whole bus.
+    subject
+        What it is about when that is neither: a part, a queue, a process.
+    cause
+        Alarms of one cause are told of together.
+    owner
+        Whose it is.
+    """
+
+    rule: str
+    severity: Severity
+    what: Sentence
+    next_step: Sentence
+    link: str
+    since: int | None = None
+    destination: str | None = None
+    subscription: str | None = None
+    subject: str = ""
+    cause: str = ""
+    owner: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it is, the same each time that it is found."""
+        return f"{self.rule}:{self.subject or '/'.join(filter(None, (self.destination, self.subscription)))}"

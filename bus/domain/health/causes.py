@@ -1,0 +1,91 @@
+"""Which alarms have one cause: people are told of a cause once, however much follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from bus.domain.health.alarm import Alarm
+from bus.domain.health.facts import Facts, Lane
+from bus.domain.subscription import Subscription
+
+_STORE: Final = "store"
+_OF_STORE: Final = frozenset({"configuration", "events", "order", "permits", "retention", "stuck"})
+"""Parts that are not well while the store is away."""
+_WAITS: Final = frozenset({"age", "backlog", "latency", "saturated"})
+"""What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
+_SPOOLS: Final = frozenset({"spool-age", "spool-full"})
+_WITHOUT: Final = {"dispatcher": _WAITS | _SPOOLS, "receiver": frozenset({"volume-low"}), "compensator": frozenset()}
+
+
+class _Known(NamedTuple):
+    """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down."""
+
+    parts: Collection[str]
+    missing: Collection[str]
+    down: Collection[str]
+    subscriptions: Mapping[Lane, Subscription]
+
+
+def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
+    """Return the alarms, each with its cause and its owner."""
+    subscriptions = {one.key: one for one in facts.subscriptions}
+    known = _Known(
+        parts={part.name for part in facts.parts},
+        missing={alarm.subject for alarm in found if alarm.rule == "role-missing"},
+        down={
+            _host(subscriptions[lane])
+            for breaker in facts.breakers
+            if (lane := (breaker.destination, breaker.subscription)) in subscriptions
+        },
+        subscriptions=subscriptions,
+    )
+    return [one._replace(cause=_cause(one, known, facts), owner=_owner(one, subscriptions, facts)) for one in found]
+
+
+def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:
+    if alarm.rule == "part-down":
+        return f"part:{_part(alarm.cause.removeprefix('part:'), known.parts)}"
+    if alarm.cause:
+        return alarm.cause
+    for role in known.missing:
+        if alarm.rule in _WITHOUT.get(role, ()):
+            return f"role:{role}"
+    if alarm.rule in _SPOOLS:
+        return f"part:{_STORE}" if _STORE in known.parts else f"spool:{alarm.subject.partition('@')[0]}"
+    if alarm.subscription is not None and alarm.destination is not None:
+        return _cause_of_lane(alarm.rule, (alarm.destination, alarm.subscription), known, facts)
+    return f"destination:{alarm.destination}" if alarm.destination is not None else alarm.key
+
+
+def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:
+    destination, subscription = facts.destinations.get(lane[0]), known.subscriptions.get(lane)
+    if rule in _WAITS and destination is not None:
+        carrying = sorted(part for part in known.parts if part.startswith(destination.transport))
+        if carrying:
+            return f"part:{_part(carrying[0], known.parts)}"
+    if subscription is not None and (host := _host(subscription)) in known.down:
+        return f"host:{host}"
+    return f"subscription:{'/'.join(lane)}"
+
+
+def _part(name: str, parts: Collection[str]) -> str:
+    """Return the part that one depends on, if that is not well either, or else itself."""
+    if name in _OF_STORE and _STORE in parts:
+        return _STORE
+    first, _, rest = name.partition(" ")
+    return first if rest and first in parts else name
+
+
+def _host(subscription: Subscription) -> str:
+    return urlsplit(subscription.url).netloc
+
+
+def _owner(alarm: Alarm, subscriptions: Mapping[Lane, Subscription], facts: Facts) -> str:
+    """Return who a person says it belongs to: the subscription's owner, or else the destination's."""
+    of = (alarm.destination or "", alarm.subscription or "")
+    if of in subscriptions and (owner := subscriptions[of].owner):
+        return owner
+    destination = facts.destinations.get(of[0])
+    return destination.owner if destination is not None else ""

@@ -1,0 +1,138 @@
+"""Who is told of an incident, when, and of what."""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, tzinfo
+from typing import NamedTuple
+
+import msgspec
+
+from bus.domain.health.alarm import Severity
+from bus.domain.health.incidents import Incident, Raised, Told
+
+
+class Quiet(NamedTuple):
+    """Hours of a day in which only what is critical is told: from ``since`` until ``until``, over midnight or not."""
+
+    since: time
+    until: time
+    zone: tzinfo = UTC
+
+    def has(self, now: int) -> bool:
+        """Whether a time (ms) is in them."""
+        at = datetime.fromtimestamp(now / 1000, self.zone).time()
+        if self.since <= self.until:
+            return self.since <= at < self.until
+        return at >= self.since or at < self.until
+
+
+class Channel(NamedTuple):
+    """A way to reach people.
+
+    Attributes
+    ----------
+    url
+        As Apprise writes it; it has secrets.
+    least
+        It is told of what is at least as bad.
+    after
+        Milliseconds after which it is told of what nobody has acknowledged: people are told in turn, by several.
+    quiet
+        When it is told of nothing but what is critical.
+    owners
+        It is told of what belongs to them; of everything when there are none.
+    repeat
+        Milliseconds after which it is told again of what nobody has acknowledged; 0 for never.
+    heartbeat
+        Milliseconds between two signs of life; such a channel is told nothing else. 0 for a channel of incidents.
+    """
+
+    name: str
+    url: str
+    least: Severity = Severity.WARNING
+    after: int = 0
+    quiet: Quiet | None = None
+    owners: tuple[str, ...] = ()
+    repeat: int = 0
+    heartbeat: int = 0
+
+
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """Nobody is told of alarms that match, until a time (ms); each part may have ``*``, and is any when empty."""
+
+    id: str
+    until: int
+    by: str
+    at: int
+    note: str = ""
+    rule: str = ""
+    destination: str = ""
+    subscription: str = ""
+
+    def has(self, alarm: Raised, now: int) -> bool:
+        """Whether it silences an alarm."""
+        parts = (
+            (self.rule, alarm.rule),
+            (self.destination, alarm.destination),
+            (self.subscription, alarm.subscription),
+        )
+        return now < self.until and all(
+            not wanted or fnmatch.fnmatchcase(found or "", wanted) for wanted, found in parts
+        )
+
+
+class Notice(enum.StrEnum):
+    """What a channel is told of an incident."""
+
+    OPENED = "opened"
+    WORSE = "worse"
+    AGAIN = "again"
+    OVER = "over"
+
+
+def is_silenced(incident: Incident, silences: Sequence[Silence], now: int) -> bool:
+    """Whether all that an incident is about is silenced."""
+    return all(any(one.has(alarm, now) for one in silences) for alarm in incident.shown)
+
+
+def notice(channel: Channel, incident: Incident, silences: Sequence[Silence], now: int) -> Notice | None:
+    """Return what a channel is to be told now of an incident; None for nothing."""
+    if channel.heartbeat or not _concerns(channel, incident):
+        return None
+    told = incident.told.get(channel.name)
+    if incident.closed_at:
+        was_told = (told is not None and not told.is_over) or channel.name in incident.owed
+        return Notice.OVER if was_told else None
+    if is_silenced(incident, silences, now) or _is_quiet(channel, incident, now):
+        return None
+    return _first(channel, incident, now) if told is None else _next(channel, incident, told, now)
+
+
+def _concerns(channel: Channel, incident: Incident) -> bool:
+    if channel.name in incident.told or channel.name in incident.owed:
+        return True
+    shown = incident.shown
+    if channel.owners and not any(one.owner in channel.owners for one in shown):
+        return False
+    return incident.severity.rank <= channel.least.rank
+
+
+def _is_quiet(channel: Channel, incident: Incident, now: int) -> bool:
+    return channel.quiet is not None and incident.severity is not Severity.CRITICAL and channel.quiet.has(now)
+
+
+def _first(channel: Channel, incident: Incident, now: int) -> Notice | None:
+    if channel.after and (incident.acknowledged is not None or now - incident.opened_at < channel.after):
+        return None
+    return Notice.OPENED
+
+
+def _next(channel: Channel, incident: Incident, told: Told, now: int) -> Notice | None:
+    if incident.severity.rank < told.severity.rank:
+        return Notice.WORSE
+    if channel.repeat and incident.acknowledged is None and now - told.at >= channel.repeat:
+        return Notice.AGAIN
+    return None

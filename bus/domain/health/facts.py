@@ -1,0 +1,111 @@
+"""What is known of the bus at one moment, for the rules that judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from bus.domain.destination import Destination
+from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.subscription import Subscription
+from bus.sentences import Said
+
+Lane = tuple[str, str]
+"""A destination and the name of a subscription."""
+
+
+class Part(NamedTuple):
+    """A part that is not well, and the process that says so."""
+
+    name: str
+    trouble: Said
+    owner: str
+    node: str
+
+
+class Queue(NamedTuple):
+    """A local queue of a process."""
+
+    owner: str
+    node: str
+    name: str
+    figures: SpoolFigures
+
+
+class OpenBreaker(NamedTuple):
+    """A breaker that is not closed in one dispatcher."""
+
+    node: str
+    destination: str
+    subscription: str
+    figures: BreakerFigures
+
+
+class Publishing(NamedTuple):
+    """The cluster that a receiver publishes to over a transport, the primary one, and whether a person chose it."""
+
+    url: str
+    transport: str
+    cluster: str
+    primary: str
+    is_chosen: bool
+
+
+class Waiting(NamedTuple):
+    """What waits on a subscription's transports, None where a broker cannot say; ``oldest`` in ms, None for none."""
+
+    records: int | None
+    oldest: int | None
+
+
+class Delivering(NamedTuple):
+    """How a subscription was served of late: attempts, how many of them failed, and p99 in milliseconds."""
+
+    attempts: int
+    failed: int
+    p99: float | None
+
+
+class Facts(NamedTuple):
+    """The bus as it is known to be now.
+
+    Attributes
+    ----------
+    now
+        When that is, in milliseconds.
+    roles
+        The roles that live processes have.
+    dead
+        Deliveries that died within the last hour, by subscription; None while the store does not tell.
+    orphans
+        How many queues of processes that are gone wait, by the host that sees them.
+    rejected
+        What receivers refused for good within the last day.
+    turned_away
+        What they refuse for now.
+    waiting
+        By subscription.
+    delivering
+        By subscription, those of the last minutes; None while the store does not tell.
+    accepted
+        Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not tell.
+    saturated
+        Subscriptions all of whose permits are in use while deliveries wait for one.
+    """
+
+    roles: Collection[str]
+    now: int = 0
+    parts: Sequence[Part] = ()
+    queues: Sequence[Queue] = ()
+    breakers: Sequence[OpenBreaker] = ()
+    destinations: Mapping[str, Destination] = {}
+    subscriptions: Collection[Subscription] = ()
+    publishing: Sequence[Publishing] = ()
+    dead: Mapping[Lane, int] | None = {}
+    orphans: Mapping[str, int] = {}
+    rejected: Sequence[RejectedFigures] = ()
+    turned_away: Sequence[TurnedAwayFigures] = ()
+    waiting: Mapping[Lane, Waiting] = {}
+    delivering: Mapping[Lane, Delivering] | None = None
+    accepted: Mapping[str, int] | None = None
+    saturated: Collection[Lane] = ()

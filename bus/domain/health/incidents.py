@@ -1,0 +1,250 @@
+"""Incidents: one for each cause of alarms, opened once one lasts, closed once all of them are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.rulebook import RULES, Rulebook
+from bus.domain.times import DAY, MINUTE
+from bus.sentences import Sentence
+
+KEPT: Final = 7 * DAY
+"""How long a closed incident is kept, in milliseconds."""
+_MOST_CLOSED: Final = 200
+_MOST_ALARMS: Final = 500
+_MOST_REMEMBERED: Final = 50
+_ORDER: Final = {rule: number for number, rule in enumerate(RULES)}
+_LONGEST_GAP: Final = 2 * MINUTE
+"""What was found before a longer time without a look is not taken to have lasted through it."""
+
+
+class Raised(msgspec.Struct, frozen=True, kw_only=True):
+    """An alarm of an incident.
+
+    Attributes
+    ----------
+    found_at, raised_at
+        When it was found first, and when it had lasted long enough, in milliseconds.
+    gone_at
+        Since when it is not found any more; 0 while it is.
+    over_at
+        When it had been gone for long enough; 0 before.
+    """
+
+    rule: str
+    severity: Severity
+    what: Sentence
+    next_step: Sentence
+    link: str
+    destination: str | None = None
+    subscription: str | None = None
+    owner: str = ""
+    since: int | None = None
+    found_at: int
+    raised_at: int
+    gone_at: int = 0
+    over_at: int = 0
+
+
+def _first(raised: Raised) -> tuple[int, int, int]:
+    return (raised.severity.rank, _ORDER.get(raised.rule, len(_ORDER)), raised.raised_at)
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """Who has taken an incident on, when (ms), and what that person says."""
+
+    by: str
+    at: int
+    note: str = ""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a channel was told last: when (ms), how bad it was then, and whether that it is over."""
+
+    at: int
+    severity: Severity
+    is_over: bool = False
+
+
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """What has one cause, from when it was first an alarm until nothing of it is.
+
+    Attributes
+    ----------
+    alarms
+        By key, those of now and of before; ``left_out`` of now are not among them, since there are so many.
+    owed
+        Channels that were to be told and have not been, since when (ms).
+    """
+
+    id: str
+    cause: str
+    opened_at: int
+    alarms: Mapping[str, Raised]
+    left_out: int = 0
+    closed_at: int = 0
+    acknowledged: Acknowledged | None = None
+    told: Mapping[str, Told] = {}
+    owed: Mapping[str, int] = {}
+
+    @property
+    def open_alarms(self) -> list[Raised]:
+        """Those that are not over: the worst first, and among equals what others follow from."""
+        return sorted((one for one in self.alarms.values() if not one.over_at), key=_first)
+
+    @property
+    def shown(self) -> list[Raised]:
+        """What it is about: the alarms that are not over, or once it is closed all of them."""
+        return self.open_alarms or sorted(self.alarms.values(), key=_first)
+
+    def with_acknowledgement(self, acknowledged: Acknowledged | None) -> Incident:
+        """Return it with who has taken it on, the last that is known."""
+        return self if acknowledged is None else msgspec.structs.replace(self, acknowledged=acknowledged)
+
+    @property
+    def severity(self) -> Severity:
+        """That of the worst of them."""
+        return self.shown[0].severity
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known from one look to the next.
+
+    Attributes
+    ----------
+    at
+        When the last look was, in milliseconds.
+    pending
+        By key, since when alarms are found that have not lasted long enough.
+    incidents
+        By id, those that are open and the last that were closed.
+    """
+
+    at: int = 0
+    pending: Mapping[str, int] = {}
+    incidents: Mapping[str, Incident] = {}
+
+    @property
+    def open(self) -> list[Incident]:
+        """Those that are not closed."""
+        return [one for one in self.incidents.values() if not one.closed_at]
+
+    @property
+    def active(self) -> frozenset[str]:
+        """The keys of all alarms that are not over."""
+        raised = (key for one in self.open for key, alarm in one.alarms.items() if not alarm.over_at)
+        return frozenset((*self.pending, *raised))
+
+    def with_incident(self, incident: Incident) -> Watch:
+        """Return it with one incident changed."""
+        return msgspec.structs.replace(self, incidents={**self.incidents, incident.id: incident})
+
+
+def advance(
+    watch: Watch,
+    found: Sequence[Alarm],
+    is_known: Callable[[str], bool],
+    book: Rulebook,
+    now: int,
+    new_id: Callable[[], str],
+) -> Watch:
+    """Return what is known after a look.
+
+    Parameters
+    ----------
+    is_known
+        Whether the look can tell that the alarm with a key is gone.
+    """
+    by_key = {one.key: one for one in found}
+    gap = now - watch.at > _LONGEST_GAP
+    incidents = {one.id: _followed(one, by_key, is_known, book, now) for one in watch.open}
+    raised = {key for one in incidents.values() for key, alarm in one.alarms.items() if not alarm.over_at}
+    since = {
+        key: now if gap else watch.pending.get(key, now)
+        for key in (*by_key, *(key for key in watch.pending if not is_known(key)))
+        if key not in raised
+    }
+    lasting = [key for key in by_key if key in since and now - since[key] >= book[by_key[key].rule].hold]
+    open_by_cause = {one.cause: one.id for one in incidents.values()}
+    for key in lasting:
+        alarm = by_key[key]
+        id_ = open_by_cause.get(alarm.cause) or open_by_cause.setdefault(alarm.cause, new_id())
+        incident = incidents.get(id_) or Incident(id=id_, cause=alarm.cause, opened_at=now, alarms={})
+        incidents[id_] = _joined(incident, key, _raised(alarm, since.pop(key), now))
+    closed = {one.id: _closed(one, now) for one in incidents.values()}
+    past = {one.id: one for one in watch.incidents.values() if one.closed_at}
+    return Watch(at=now, pending=since, incidents=_kept({**past, **closed}, now))
+
+
+def _followed(
+    incident: Incident, found: Mapping[str, Alarm], is_known: Callable[[str], bool], book: Rulebook, now: int
+) -> Incident:
+    """Return an open incident with its alarms as they are now."""
+    alarms = {
+        key: one if one.over_at else _now(one, found.get(key), book[one.rule].clear, now, known=is_known(key))
+        for key, one in incident.alarms.items()
+    }
+    return msgspec.structs.replace(incident, alarms=alarms, left_out=0)
+
+
+def _now(raised: Raised, alarm: Alarm | None, clear: int, now: int, *, known: bool) -> Raised:
+    if alarm is not None:
+        return _raised(alarm, raised.found_at, raised.raised_at)
+    if not known:
+        return raised
+    gone_at = raised.gone_at or now
+    return msgspec.structs.replace(raised, gone_at=gone_at, over_at=now if now - gone_at >= clear else 0)
+
+
+def _raised(alarm: Alarm, found_at: int, raised_at: int) -> Raised:
+    return Raised(
+        rule=alarm.rule,
+        severity=alarm.severity,
+        what=alarm.what,
+        next_step=alarm.next_step,
+        link=alarm.link,
+        destination=alarm.destination,
+        subscription=alarm.subscription,
+        owner=alarm.owner,
+        since=alarm.since,
+        found_at=found_at,
+        raised_at=raised_at,
+    )
+
+
+def _joined(incident: Incident, key: str, raised: Raised) -> Incident:
+    if key not in incident.alarms and len(incident.alarms) >= _MOST_ALARMS:
+        return msgspec.structs.replace(incident, left_out=incident.left_out + 1)
+    return msgspec.structs.replace(incident, alarms={**incident.alarms, key: raised})
+
+
+def _closed(incident: Incident, now: int) -> Incident:
+    """Return an incident as closed once nothing of it is left, with some of what it was about."""
+    if incident.open_alarms:
+        return incident
+    worst = sorted(incident.alarms.items(), key=lambda item: _first(item[1]))
+    left_out = max(0, len(worst) - _MOST_REMEMBERED)
+    return msgspec.structs.replace(incident, alarms=dict(worst[:_MOST_REMEMBERED]), left_out=left_out, closed_at=now)
+
+
+def _kept(incidents: Mapping[str, Incident], now: int) -> dict[str, Incident]:
+    """Return those that are open, and of the others the newest."""
+    closed = [one for one in incidents.values() if one.closed_at and now - one.closed_at < KEPT]
+    newest = sorted(closed, key=lambda one: one.closed_at)[-_MOST_CLOSED:]
+    return {one.id: one for one in (*newest, *(one for one in incidents.values() if not one.closed_at))}
+
+
+def merged(one: Incident, other: Incident) -> Incident:
+    """Return an incident of which two copies are known: what either was told is told, what either closed is closed."""
+    last, first = (one, other) if one.closed_at >= other.closed_at else (other, one)
+    told = {
+        name: max(filter(None, (last.told.get(name), first.told.get(name))), key=lambda each: (each.is_over, each.at))
+        for name in {**first.told, **last.told}
+    }
+    owed = {name: at for name, at in {**first.owed, **last.owed}.items() if name not in told}
+    acknowledged = last.acknowledged or first.acknowledged
+    return msgspec.structs.replace(last, told=told, owed=owed, acknowledged=acknowledged)

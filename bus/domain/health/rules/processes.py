@@ -1,0 +1,61 @@
+"""Processes: roles that nobody has, parts that are not well, queues of processes that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.facts import Facts
+from bus.sentences import N_, sentence
+
+_NEEDED: Final = {
+    "receiver": N_("no receiver is alive: new messages are refused; producers keep theirs in their spools"),
+    "dispatcher": N_("no dispatcher is alive: nothing is delivered; what was accepted waits"),
+    "compensator": N_("no compensator is alive: retries, resends and messages for later wait"),
+}
+
+
+def roles(facts: Facts) -> Iterator[Alarm]:
+    """Yield the roles that no live process has."""
+    for role in _NEEDED:
+        if role not in facts.roles:
+            step = sentence("start one: {command}", command=f"bus run {role}")
+            yield Alarm(
+                "role-missing",
+                Severity.CRITICAL,
+                sentence(_NEEDED[role]),
+                step,
+                "processes",
+                subject=role,
+                cause=f"role:{role}",
+            )
+
+
+def parts(facts: Facts) -> Iterator[Alarm]:
+    """Yield the parts that processes say are not well."""
+    for part in facts.parts:
+        # Of spools the figures tell more.
+        if not part.name.startswith("spool "):
+            what = sentence(
+                "{part} is not well on {node}: {trouble}", part=part.name, node=part.node, trouble=part.trouble
+            )
+            step = sentence("see docs/operations.md; bus doctor tells of each part")
+            yield Alarm(
+                "part-down",
+                Severity.CRITICAL,
+                what,
+                step,
+                f"processes/{part.owner}",
+                subject=f"{part.name}@{part.owner}",
+                cause=f"part:{part.name}",
+            )
+
+
+def orphans(facts: Facts) -> Iterator[Alarm]:
+    """Yield the hosts on which queues of processes that are gone wait."""
+    for node, count in facts.orphans.items():
+        if count:
+            what = sentence("{count} local queues on {node} belong to processes that are gone", count=count, node=node)
+            step = sentence("the sweeper empties them once they are idle; one that stays says why in its log")
+            yield Alarm("orphans", Severity.INFO, what, step, "orphans", subject=node)

@@ -1,0 +1,95 @@
+"""Producers: what is refused for good, or for now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.facts import Facts
+from bus.domain.health.rulebook import VOLUME_WINDOW
+from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE, RejectedFigures, TurnedAwayFigures
+from bus.domain.times import MINUTE
+from bus.sentences import N_, sentence
+
+_UNKNOWN: Final = 404
+_TURNED_AWAY: Final = {
+    USED_SHARE: N_("{count} messages to {destination} were refused for now: what waits fills its share of the spool"),
+    USED_RATE: N_("{count} messages to {destination} were refused for now: more come than its rate allows"),
+    USED_KEY_RATE: N_("{count} messages of {key} were refused for now: it sends more than its rate allows"),
+}
+_MAKE_ROOM: Final = {
+    USED_SHARE: N_("producers send them again; see what it waits for: a pause, the store, a broker, a subscriber"),
+    USED_RATE: N_("producers send them again; find who sends so many, or raise the rate of the destination"),
+    USED_KEY_RATE: N_("producers send them again; find why it sends so many, or raise the rate of the key"),
+}
+
+
+def rejected(facts: Facts) -> Iterator[Alarm]:
+    """Yield the producers whose messages are refused for good."""
+    found: dict[tuple[str, str], list[RejectedFigures]] = {}
+    for figures in facts.rejected:
+        found.setdefault((figures.source, figures.destination), []).append(figures)
+    for (source, destination), parts in found.items():
+        what = sentence(
+            "{count} messages of {source} to {destination} were refused for good with {status}: {reason}",
+            count=sum(figures.count for figures in parts),
+            source=source or "-",
+            destination=destination,
+            status=parts[-1].status,
+            reason=parts[-1].reason,
+        )
+        step = sentence(
+            "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
+        )
+        # One that is not there concerns the whole bus: who may see single destinations must not see it.
+        place = None if parts[-1].status == _UNKNOWN else destination
+        link = "destinations" if place is None else f"destinations/{place}"
+        since = min(figures.since for figures in parts)
+        subject = f"{source}>{destination}"
+        yield Alarm("rejected", Severity.WARNING, what, step, link, since, place, subject=subject)
+
+
+def turned_away(facts: Facts) -> Iterator[Alarm]:
+    """Yield whose messages are refused for now."""
+    found: dict[tuple[str, str], list[TurnedAwayFigures]] = {}
+    for figures in facts.turned_away:
+        found.setdefault((figures.whose, figures.why), []).append(figures)
+    for (whose, why), parts in found.items():
+        count, since = sum(figures.count for figures in parts), min(figures.since for figures in parts)
+        of_key = why == USED_KEY_RATE
+        what = sentence(_TURNED_AWAY[why], count=count, **{"key" if of_key else "destination": whose})
+        link, place = ("keys", None) if of_key else (f"destinations/{whose}", whose)
+        # A rate is refused as a person wants it; a spool that one destination fills may need a person.
+        severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
+        step = sentence(_MAKE_ROOM[why])
+        yield Alarm("turned-away", severity, what, step, link, since, place, subject=f"{why}@{whose}")
+
+
+def volumes(facts: Facts) -> Iterator[Alarm]:
+    """Yield the destinations to which more, or fewer, messages come than a person expects."""
+    for code, destination in facts.destinations.items():
+        if facts.accepted is None:
+            return
+        count, minutes = facts.accepted.get(code, 0), VOLUME_WINDOW // MINUTE
+        link = f"destinations/{code}"
+        if destination.pv_min is not None and count < destination.pv_min:
+            what = sentence(
+                "{count} messages to {destination} in {minutes} minutes, fewer than its pv_min of {limit}",
+                count=count,
+                destination=code,
+                minutes=minutes,
+                limit=destination.pv_min,
+            )
+            step = sentence("see whether its producers run and reach a receiver: bus spool ls where they run")
+            yield Alarm("volume-low", Severity.WARNING, what, step, link, None, code)
+        elif destination.pv_max is not None and count > destination.pv_max:
+            what = sentence(
+                "{count} messages to {destination} in {minutes} minutes, more than its pv_max of {limit}",
+                count=count,
+                destination=code,
+                minutes=minutes,
+                limit=destination.pv_max,
+            )
+            step = sentence("see which of its producers sends so many: statistics by source; a rate bounds them")
+            yield Alarm("volume-high", Severity.WARNING, what, step, link, None, code)

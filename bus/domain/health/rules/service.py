@@ -1,0 +1,106 @@
+"""How subscribers are served: what waits for them, for how long, how slow and how often in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from bus.domain.durations import about
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.facts import Delivering, Facts, Waiting
+from bus.domain.health.rulebook import Rulebook
+from bus.domain.subscription import Subscription
+from bus.sentences import Sentence, sentence
+
+_LEAST_ATTEMPTS: Final = 10
+"""Of fewer attempts a share says nothing."""
+_NOBODY: Final = Waiting(0, None)
+
+
+def waiting(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
+    """Yield the subscriptions for which too much waits, or for too long; who is paused waits as a person wanted it."""
+    for one in facts.subscriptions:
+        destination = facts.destinations.get(one.destination)
+        if not one.paused and not (destination is not None and destination.paused):
+            found = facts.waiting.get(one.key, _NOBODY)
+            yield from filter(None, (_backlog(one, found, book, active), _age(one, found, facts.now, book, active)))
+
+
+def serving(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
+    """Yield the subscriptions that are slow, that fail, or that have too few permits."""
+    for one in facts.subscriptions:
+        found = facts.delivering.get(one.key) if facts.delivering is not None else None
+        if found is not None:
+            yield from filter(None, (_latency(one, found, book, active), _errors(one, found, book, active)))
+        if one.key in facts.saturated:
+            yield _saturated(one)
+
+
+def _backlog(one: Subscription, found: Waiting, book: Rulebook, active: Collection[str]) -> Alarm | None:
+    records = found.records or 0
+    what = sentence(
+        "{count} messages wait for {name} of {destination}", count=records, name=one.name, destination=one.destination
+    )
+    alarm = _alarm("backlog", one, what, _SLOW, found.oldest)
+    return alarm if book.is_over("backlog", records, own=one.alarms.backlog, was=alarm.key in active) else None
+
+
+def _age(one: Subscription, found: Waiting, now: int, book: Rulebook, active: Collection[str]) -> Alarm | None:
+    if found.oldest is None or not found.oldest:  # 0: of any age, as far as is known
+        return None
+    age = now - found.oldest
+    what = sentence(
+        "the oldest message that waits for {name} of {destination} does so for {age}",
+        name=one.name,
+        destination=one.destination,
+        age=about(age),
+    )
+    alarm = _alarm("age", one, what, _SLOW, found.oldest)
+    return alarm if book.is_over("age", age, own=one.alarms.age, was=alarm.key in active) else None
+
+
+def _latency(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
+    if found.p99 is None:
+        return None
+    what = sentence(
+        "deliveries to {name} of {destination} are late: p99 is {taken}",
+        name=one.name,
+        destination=one.destination,
+        taken=about(round(found.p99)),
+    )
+    alarm = _alarm("latency", one, what, _SLOW)
+    return alarm if book.is_over("latency", found.p99, own=one.alarms.p99, was=alarm.key in active) else None
+
+
+def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
+    if found.attempts < _LEAST_ATTEMPTS:
+        return None
+    share = found.failed / found.attempts
+    what = sentence(
+        "{share} of the attempts at {name} of {destination} fail",
+        share=f"{share:.0%}",
+        name=one.name,
+        destination=one.destination,
+    )
+    step = sentence("look at its failures, and send it a sample once it is repaired; what failed is tried again")
+    alarm = _alarm("errors", one, what, step)
+    return alarm if book.is_over("errors", share, own=one.alarms.error_rate, was=alarm.key in active) else None
+
+
+def _saturated(one: Subscription) -> Alarm:
+    what = sentence(
+        "all {count} permits of {name} of {destination} are in use, and deliveries wait for one",
+        count=one.max_concurrency,
+        name=one.name,
+        destination=one.destination,
+    )
+    step = sentence("it answers too slowly for what comes: make it faster, or raise its max_concurrency")
+    return _alarm("saturated", one, what, step)
+
+
+_SLOW: Final = sentence("see how fast it answers, whether it fails, and how many permits it has")
+
+
+def _alarm(rule: str, one: Subscription, what: Sentence, step: Sentence, since: int | None = None) -> Alarm:
+    link = f"destinations/{one.destination}/subscriptions/{one.name}"
+    return Alarm(rule, Severity.WARNING, what, step, link, since, *one.key)

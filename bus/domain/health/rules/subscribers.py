@@ -1,0 +1,82 @@
+"""Subscribers: those that are down, gone, or give up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from bus.domain.delivery.reasons import reason_of
+from bus.domain.delivery.retry import is_permanent
+from bus.domain.health.alarm import Alarm, Severity
+from bus.domain.health.facts import Facts, OpenBreaker
+from bus.domain.subscription import PAUSED_BY_410
+from bus.sentences import N_, sentence
+
+_OPENED: Final = {
+    "silent": N_("the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}"),
+    "failing": N_("the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}"),
+    "refusing": N_("the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}"),
+}
+_REPAIR: Final = {
+    "silent": N_("see whether it runs, and send it a sample once it is back; what it missed is delivered then"),
+    "failing": N_("look at its failures, and send it a sample once it is repaired; what it missed is delivered then"),
+    "refusing": N_("it refuses messages as they are, whenever they come: repair it, or edit and resend them"),
+}
+
+
+def breakers(facts: Facts) -> Iterator[Alarm]:
+    """Yield the subscribers that are only probed."""
+    found: dict[tuple[str, str], list[OpenBreaker]] = {}
+    for breaker in facts.breakers:
+        found.setdefault((breaker.destination, breaker.subscription), []).append(breaker)
+    for (destination, name), those in found.items():
+        answered = max(those, key=lambda breaker: breaker.figures.probe_at).figures.answered
+        nodes = ", ".join(sorted({breaker.node for breaker in those}))
+        manner, status = _manner(answered), answered or 0
+        what = sentence(_OPENED[manner], name=name, destination=destination, nodes=nodes, status=status)
+        step = sentence(_REPAIR[manner])
+        since = min(breaker.figures.since for breaker in those)
+        yield Alarm(
+            "breaker-open", Severity.WARNING, what, step, _subscription(destination, name), since, destination, name
+        )
+
+
+def _manner(answered: int | None) -> str:
+    """Return how a subscriber fails, by the status of its last answer: it is silent, refusing or failing."""
+    if answered is None:
+        return "silent"
+    return "refusing" if is_permanent(answered) else "failing"
+
+
+def gone(facts: Facts) -> Iterator[Alarm]:
+    """Yield the subscribers that said that they are gone."""
+    for found in facts.subscriptions:
+        if found.paused and found.paused_reason == PAUSED_BY_410:
+            what = sentence(
+                "{name} of {destination} is paused: {reason}; its messages wait",
+                name=found.name,
+                destination=found.destination,
+                reason=reason_of(PAUSED_BY_410),
+            )
+            step = sentence("give it another URL and resume it, or remove it")
+            yield Alarm("subscriber-gone", Severity.WARNING, what, step, _subscription(*found.key), None, *found.key)
+
+
+def dead(facts: Facts) -> Iterator[Alarm]:
+    """Yield the subscriptions of which deliveries were given up."""
+    for (destination, name), count in (facts.dead or {}).items():
+        if count:
+            what = sentence(
+                "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again",
+                count=count,
+                name=name,
+                destination=destination,
+            )
+            step = sentence(
+                "see what they have in common (failures): repair the subscriber and resend, or edit what it refuses"
+            )
+            yield Alarm("dead", Severity.WARNING, what, step, _subscription(destination, name), None, destination, name)
+
+
+def _subscription(destination: str, name: str) -> str:
+    return f"destinations/{destination}/subscriptions/{name}"
