@@ -35,7 +35,7 @@ $(SERVER): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(SERVER)
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[server,kafka,rabbitmq,mongodb,zookeeper,oidc,pipeline,dev]'
+	$(PIP) --editable '.[server,alarms,kafka,rabbitmq,mongodb,zookeeper,oidc,pipeline,dev]'
 	@touch $(SERVER) $(STAMP)
 
 check: $(STAMP) ## Lint, types, direction of imports.

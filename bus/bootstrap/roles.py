@@ -12,7 +12,7 @@ from bus.bootstrap.feeding import FeedService
 from bus.bootstrap.offers import Offers
 from bus.errors import ConfigurationError
 
-ROLES: Final = ("dispatcher", "receiver", "compensator", "admin")
+ROLES: Final = ("dispatcher", "receiver", "compensator", "admin", "alarms")
 """The roles of a whole bus, each after those whose offers it takes."""
 
 

@@ -16,7 +16,7 @@ from bus.serving.announcement import Announcement
 from bus.settings import Settings
 
 _VARIABLE: Final = "PIER_PLACE"
-_FIRST_ONLY: Final = "admin"
+_FIRST_ONLY: Final = frozenset({"admin", "alarms"})
 """The role that one process has for all: pages keep a browser's state in memory."""
 
 
@@ -80,7 +80,7 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def roles(self) -> tuple[str, ...]:
         """What the process does."""
-        return ROLES if self.is_first else tuple(role for role in ROLES if role != _FIRST_ONLY)
+        return ROLES if self.is_first else tuple(role for role in ROLES if role not in _FIRST_ONLY)
 
     def announce(self, found: Announcement) -> None:
         """Tell the supervisor that this process serves."""

@@ -145,6 +145,10 @@ LOOP_STALLS: Final = Histogram(
 STARTED: Final = Gauge(
     "process_start_time_seconds", "When this process began, seconds since the epoch.", registry=REGISTRY
 )
+ALARMS: Final = Gauge("bus_alarms", "Incidents that are open.", ["severity"], registry=REGISTRY)
+ALARM_NOTICES: Final = Counter(
+    "bus_alarm_notices", "What channels were told: taken or failed.", ["channel", "outcome"], registry=REGISTRY
+)
 BUILD_INFO: Final = Gauge("bus_build_info", "Always 1.", ["version", "node"], registry=REGISTRY)
 
 # Set anew whenever somebody asks; cleared first, so that what is gone is not told of for ever.

@@ -39,7 +39,7 @@ def test_the_others_reach_it_on_its_own_port(advertised: str, expected: str) -> 
 
 
 def test_one_has_the_pages_and_all_deliver() -> None:
-    assert set(_place(0).roles) - set(_place(1).roles) == {"admin"}
+    assert set(_place(0).roles) - set(_place(1).roles) == {"admin", "alarms"}
     assert set(_place(1).roles) == {"receiver", "dispatcher", "compensator"}
     assert _place(1).siblings == URLS[:1]
 

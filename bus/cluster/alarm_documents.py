@@ -1,0 +1,121 @@
+"""Documents by which those who watch the bus and those who show it agree: incidents, acknowledgements, silences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from bus.domain.health.channels import Silence
+from bus.domain.health.incidents import Acknowledged, Incident
+from bus.errors import InvalidMessage, NotFound
+from bus.ports.store import Document, DocumentStore
+from bus.sentences import Said, sentence
+
+WATCHER: Final = "alarms"
+"""The role of processes that watch for alarms."""
+INCIDENTS: Final = "incidents"
+ACKNOWLEDGED: Final = "incidents_acknowledged"
+SILENCES: Final = "silences"
+TRIALS: Final = "alarm_trials"
+MOST_SILENCES: Final = 1000
+Found = TypeVar("Found")
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A person's wish that channels are tried, and what came of it by channel: empty for one that took it.
+
+    ``by`` is who asked, ``at`` (ms) when; ``results`` is None until it was done.
+    """
+
+    by: str
+    at: int
+    channel: str = ""
+    results: dict[str, Said] | None = None
+
+
+class AlarmDocuments:
+    """Incidents are written by the process that watches, everything else by people, so that nobody waits for another.
+
+    All methods raise ``StoreUnavailable`` while the store is away. What another version wrote in another way is left
+    out.
+    """
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+
+    async def incidents(self) -> list[Incident]:
+        """Return all of them."""
+        return _decoded(await self._documents.list(INCIDENTS), Incident)
+
+    async def incident(self, id_: str) -> Incident:
+        """Return one; raises ``NotFound``."""
+        found = _decoded(filter(None, [await self._documents.get(INCIDENTS, id_)]), Incident)
+        if not found:
+            raise NotFound(sentence("there is no incident {id}", id=repr(id_)))
+        return found[0]
+
+    async def put_incident(self, incident: Incident) -> None:
+        """Write one; durable when it returns."""
+        await self._documents.put(INCIDENTS, incident.id, msgspec.json.encode(incident))
+
+    async def remove_incident(self, id_: str) -> None:
+        """Remove one that is long closed, and its acknowledgement."""
+        await self._documents.delete(ACKNOWLEDGED, id_)
+        await self._documents.delete(INCIDENTS, id_)
+
+    async def acknowledged(self) -> dict[str, Acknowledged]:
+        """Return who has taken on which incident."""
+        documents = await self._documents.list(ACKNOWLEDGED)
+        return {one.key: found for one in documents for found in _decoded([one], Acknowledged)}
+
+    async def acknowledge(self, id_: str, acknowledged: Acknowledged) -> None:
+        """Note that a person has taken on an incident; durable when it returns. Raises ``NotFound``."""
+        await self.incident(id_)
+        await self._documents.put(ACKNOWLEDGED, id_, msgspec.json.encode(acknowledged))
+
+    async def silences(self) -> list[Silence]:
+        """Return all of them, those that are over too."""
+        return _decoded(await self._documents.list(SILENCES), Silence)
+
+    async def silence(self, silence: Silence) -> None:
+        """Add one; durable when it returns. Raises ``InvalidMessage`` when there are too many."""
+        if len(await self._documents.list(SILENCES, limit=MOST_SILENCES)) >= MOST_SILENCES:
+            raise InvalidMessage(sentence("there are {count} silences; end some first", count=MOST_SILENCES))
+        await self._documents.put(SILENCES, silence.id, msgspec.json.encode(silence), version=0)
+
+    async def end_silence(self, id_: str) -> None:
+        """End one; raises ``NotFound``."""
+        if not await self._documents.delete(SILENCES, id_):
+            raise NotFound(sentence("there is no silence {id}", id=repr(id_)))
+
+    async def ask_for_trial(self, id_: str, trial: Trial) -> None:
+        """Have channels tried by the process that watches."""
+        await self._documents.put(TRIALS, id_, msgspec.json.encode(trial), version=0)
+
+    async def trials(self) -> dict[str, Trial]:
+        """Return those that were asked for, done or not."""
+        return {one.key: found for one in await self._documents.list(TRIALS) for found in _decoded([one], Trial)}
+
+    async def trial(self, id_: str) -> Trial | None:
+        """Return one."""
+        found = await self._documents.get(TRIALS, id_)
+        return next(iter(_decoded([found], Trial)), None) if found is not None else None
+
+    async def end_trial(self, id_: str, trial: Trial | None) -> None:
+        """Say what came of one, or forget it."""
+        if trial is None:
+            await self._documents.delete(TRIALS, id_)
+        else:
+            await self._documents.put(TRIALS, id_, msgspec.json.encode(trial))
+
+
+def _decoded(documents: Sequence[Document] | filter[Document], kind: type[Found]) -> list[Found]:
+    found = []
+    for document in documents:
+        try:
+            found.append(msgspec.json.decode(document.value, type=kind))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""Tells people of what needs them: a role of its own, whose road depends on nothing that it watches."""

@@ -1,0 +1,145 @@
+"""What is known from one look to the next: on this process's disk, and in the store for all others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from bus.cluster.alarm_documents import AlarmDocuments
+from bus.domain.health.channels import Silence
+from bus.domain.health.incidents import Incident, Watch, merged
+from bus.errors import StoreError
+from bus.files import write_whole
+from bus.telemetry.outage import Outage
+
+_log = logging.getLogger(__name__)
+_WITHIN: Final = 5.0
+
+
+class WatchFile:
+    """A small file of a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / "alarms.watch"
+
+    async def read(self) -> bytes | None:
+        """Return its content; None when it is not there. Raises ``OSError``."""
+        try:
+            return await asyncio.to_thread(self._path.read_bytes)
+        except FileNotFoundError:
+            return None
+
+    async def write(self, content: bytes) -> None:
+        """Replace it; durable when it returns. Raises ``OSError``."""
+        await asyncio.to_thread(write_whole, self._path, content)
+
+
+class KeptFile(Protocol):
+    """Where a process keeps a few bytes, as `WatchFile` does."""
+
+    async def read(self) -> bytes | None:
+        """Return them; None when there are none. Raises ``OSError``."""
+        ...
+
+    async def write(self, content: bytes) -> None:
+        """Replace them; durable when it returns. Raises ``OSError``."""
+        ...
+
+
+class KeptWatch:
+    """Incidents on disk before anybody is told of them, and in the store as soon as that takes them.
+
+    Attributes
+    ----------
+    silences
+        As the store had them last.
+    """
+
+    def __init__(self, documents: AlarmDocuments, file: KeptFile) -> None:
+        self._documents = documents
+        self._file = file
+        self._written: Watch | None = None
+        self._stored: Mapping[str, Incident] = {}
+        self._on_disk = Outage(_log, "what is known of alarms is not kept on disk")
+        self._in_store = Outage(_log, "incidents are not written to the store, and acknowledgements are not read")
+        self.silences: list[Silence] = []
+
+    async def read(self) -> Watch:
+        """Return what was known last, by this process's disk and the store together."""
+        return await self.with_stored(await self._read_file())
+
+    async def with_stored(self, watch: Watch) -> Watch:
+        """Return it with what the store has of incidents, which another process may have written."""
+        try:
+            async with asyncio.timeout(_WITHIN):
+                stored = {one.id: one for one in await self._documents.incidents()}
+        except (StoreError, TimeoutError) as error:
+            self._in_store.goes_on(error)
+            return watch
+        self._stored = stored
+        both = {
+            id_: merged(watch.incidents[id_], one) if id_ in watch.incidents else one for id_, one in stored.items()
+        }
+        return msgspec.structs.replace(watch, incidents={**watch.incidents, **both})
+
+    async def write(self, watch: Watch) -> None:
+        """Keep it on disk; durable when it returns, unless the disk takes nothing, which is logged."""
+        if self._written is not None and _lasting(self._written) == _lasting(watch):
+            return
+        try:
+            await self._file.write(msgspec.msgpack.encode(watch))
+        except OSError as error:
+            self._on_disk.goes_on(error)
+        else:
+            self._on_disk.is_over()
+            self._written = watch
+
+    async def exchange(self, watch: Watch) -> Watch:
+        """Write to the store what has changed, and return it with what people have acknowledged meanwhile."""
+        try:
+            async with asyncio.timeout(_WITHIN):
+                found = await self._acknowledged(watch)
+                await self._store(found.incidents)
+                self.silences = await self._documents.silences()
+        except (StoreError, TimeoutError) as error:
+            self._in_store.goes_on(error)
+            return watch
+        self._in_store.is_over()
+        return found
+
+    async def _acknowledged(self, watch: Watch) -> Watch:
+        for id_, acknowledged in (await self._documents.acknowledged()).items():
+            if (incident := watch.incidents.get(id_)) is not None:
+                watch = watch.with_incident(incident.with_acknowledgement(acknowledged))
+        return watch
+
+    async def _store(self, incidents: Mapping[str, Incident]) -> None:
+        stored = dict(self._stored)
+        for id_, incident in incidents.items():
+            if stored.get(id_) != incident:
+                await self._documents.put_incident(incident)
+                self._stored = stored = {**stored, id_: incident}
+        for id_ in self._gone(stored, incidents):
+            await self._documents.remove_incident(id_)
+            self._stored = stored = {key: one for key, one in stored.items() if key != id_}
+
+    @staticmethod
+    def _gone(stored: Iterable[str], incidents: Mapping[str, Incident]) -> list[str]:
+        return [id_ for id_ in stored if id_ not in incidents]
+
+    async def _read_file(self) -> Watch:
+        try:
+            content = await self._file.read()
+            self._written = msgspec.msgpack.decode(content, type=Watch) if content is not None else None
+        except (OSError, msgspec.DecodeError) as error:
+            _log.error("what was known of alarms cannot be read, people are told anew: %s", error)
+        return self._written or Watch()
+
+
+def _lasting(watch: Watch) -> Watch:
+    return msgspec.structs.replace(watch, at=0)

@@ -1,0 +1,58 @@
+"""Watching for alarms as a role of a process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bus.bootstrap import Context, Introspection, Offers
+from bus.cluster.alarm_documents import WATCHER, AlarmDocuments
+from bus.domain.health.facts import Facts
+from bus.observing.configured import channels_of, rulebook_of
+from bus.observing.observatory import Observatory
+from bus.stores.rollups import RollupReader
+from compensator.alarms.kept import KeptWatch, WatchFile
+from compensator.alarms.sending import AppriseSending
+from compensator.alarms.trials import Trials
+from compensator.alarms.watcher import Watcher
+
+
+class AlarmsService:
+    """Looks at the whole bus, and tells people by roads of their own; nothing of that goes over the bus.
+
+    Raises
+    ------
+    ConfigurationError
+        A channel or a rule of the settings cannot be used.
+    """
+
+    def __init__(self, context: Context, offered: Offers) -> None:
+        settings, clock = context.settings, context.clock
+        book, channels = rulebook_of(settings), channels_of(settings)
+        sending = AppriseSending(channels)
+        rollups = RollupReader(context.store, clock)
+        observatory = Observatory(context, Introspection(context, offered), rollups, book)
+        documents, pages = AlarmDocuments(context.store), settings.public_url.rstrip("/")
+        kept = KeptWatch(documents, WatchFile(settings.data))
+
+        async def look() -> Facts:
+            return (await observatory.look()).facts
+
+        def is_first() -> bool:
+            mine = context.members.me.owner
+            return all(mine <= other.owner for other in context.members.others if WATCHER in other.roles)
+
+        self._watcher = Watcher(look, kept, channels, sending, book, is_first, clock, context.noise, pages)
+        self._trials = Trials(documents, channels, sending, lambda: self._watcher.is_telling, clock, pages)
+        self.offers = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
+
+    async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
+        """Watch until ``stopping``."""
+        async with asyncio.TaskGroup() as group:
+            watching = [group.create_task(self._watcher.run()), group.create_task(self._trials.run())]
+            ready.set()
+            await stopping.wait()
+            for task in watching:
+                task.cancel()
+
+
+ROLE = AlarmsService

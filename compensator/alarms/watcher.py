@@ -1,0 +1,205 @@
+"""Looks at the bus every few seconds, and tells each channel what it is to be told until it has taken it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from bus.domain.health.alarms import alarms, is_known
+from bus.domain.health.channels import Channel, Notice, notice
+from bus.domain.health.facts import Facts
+from bus.domain.health.incidents import Incident, Told, Watch, advance
+from bus.domain.health.rulebook import Rulebook
+from bus.domain.identity import new_id
+from bus.ports.clock import Clock
+from bus.sentences import Said, joined, sentence
+from bus.telemetry import metrics
+from bus.transports.backoff import Backoff
+from compensator.alarms.kept import KeptWatch
+from compensator.alarms.sending import Sending
+from compensator.alarms.texts import sign_of_life, text_of
+
+_log = logging.getLogger(__name__)
+INTERVAL: Final = 5.0
+"""Seconds between two looks."""
+_TURN: Final = 1.0
+_FIRST_PAUSE: Final = 5.0
+_LONGEST_PAUSE: Final = 300.0
+_TROUBLED: Final = 3
+"""Failures in a row after which a channel is a part that is not well."""
+_BLIND: Final = 4 * INTERVAL
+
+
+class Watcher:
+    """Of all processes that have the role one tells; the others know what it knows.
+
+    Parameters
+    ----------
+    is_first
+        Whether it is this process that tells.
+    look
+        Returns the bus as it is now.
+    pages
+        The URL of the pages; empty where it is not known.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Awaitable[Facts]],
+        kept: KeptWatch,
+        channels: Sequence[Channel],
+        sending: Sending,
+        book: Rulebook,
+        is_first: Callable[[], bool],
+        clock: Clock,
+        noise: Callable[[], float],
+        pages: str,
+    ) -> None:
+        self._facts = look
+        self._kept = kept
+        self._channels = channels
+        self._sending = sending
+        self._book = book
+        self._is_first = is_first
+        self._clock = clock
+        self._noise = noise
+        self._pages = pages
+        self._watch = Watch()
+        self._looked_at = float("-inf")
+        self._failures: dict[str, tuple[int, Said]] = {}
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether it is this process that tells."""
+        return self._is_first()
+
+    @property
+    def trouble(self) -> Said:
+        """Which channels do not take what they are told, and why; empty for none."""
+        return joined(
+            sentence("channel {name}: {error}", name=name, error=error)
+            for name, (count, error) in self._failures.items()
+            if count >= _TROUBLED
+        )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        self._watch = await self._kept.read()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_for_ever())
+            for channel in self._channels:
+                serve = self._live if channel.heartbeat else self._serve
+                group.create_task(serve(channel))
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            try:
+                await self._look()
+            except Exception:  # noqa: BLE001 - the next look may do
+                _log.exception("a look for alarms failed; the next one is in %g s", INTERVAL)
+            await self._clock.sleep(INTERVAL)
+
+    async def _look(self) -> None:
+        if not self.is_telling:
+            self._watch = await self._kept.with_stored(Watch())
+            return
+        facts = await self._facts()
+        found = alarms(facts, self._book, self._watch.active)
+        now = self._clock.now()
+        self._watch = advance(
+            self._watch, found, lambda key: is_known(facts, key), self._book, now, lambda: new_id(now)
+        )
+        await self._keep()
+        self._looked_at = self._clock.monotonic()
+        exchanged = await self._kept.exchange(self._watch)
+        for id_, incident in exchanged.incidents.items():
+            # What channels were told meanwhile stays.
+            if (current := self._watch.incidents.get(id_)) is not None:
+                self._change(current.with_acknowledgement(incident.acknowledged))
+
+    async def _serve(self, channel: Channel) -> None:
+        """Tell a channel what it is to be told, one after the other, each until it has taken it."""
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._noise)
+        while True:
+            pause = _TURN
+            for incident in list(self._watch.incidents.values()):
+                due = self._due(channel, incident)
+                if due is None:
+                    continue
+                if not await self._tell(channel, incident, due):
+                    pause = backoff.fail()
+                    break
+                backoff.succeed()
+            await self._clock.sleep(pause)
+
+    def _due(self, channel: Channel, incident: Incident) -> Notice | None:
+        if not self.is_telling:
+            return None
+        return notice(channel, incident, self._kept.silences, self._clock.now())
+
+    async def _tell(self, channel: Channel, incident: Incident, due: Notice) -> bool:
+        now = self._clock.now()
+        # Owed first, on disk: whatever happens to this process, the channel is told of it, be it that it is over.
+        owed = {**incident.owed, channel.name: incident.owed.get(channel.name, now)}
+        incident = self._change(msgspec.structs.replace(incident, owed=owed))
+        await self._keep()
+        text = text_of(due, incident, self._pages, now)
+        severity = None if due is Notice.OVER else incident.severity
+        error = await self._sending.tell(channel, text, severity)
+        self._note(channel, error)
+        if error:
+            return False
+        current = self._watch.incidents.get(incident.id, incident)
+        told = Told(now, incident.severity, due is Notice.OVER)
+        self._change(
+            msgspec.structs.replace(
+                current,
+                told={**current.told, channel.name: told},
+                owed={name: at for name, at in current.owed.items() if name != channel.name},
+            )
+        )
+        await self._keep()
+        return True
+
+    async def _live(self, channel: Channel) -> None:
+        """Tell a channel that this process looks, as long as it does."""
+        while True:
+            is_looking = self._clock.monotonic() - self._looked_at < _BLIND
+            if self.is_telling and is_looking:
+                self._note(channel, await self._sending.tell(channel, sign_of_life(self._pages), None))
+                await self._clock.sleep(channel.heartbeat / 1000)
+            else:
+                await self._clock.sleep(_TURN)
+
+    def _note(self, channel: Channel, error: Said) -> None:
+        metrics.ALARM_NOTICES.labels(channel.name, "failed" if error else "taken").inc()
+        if error:
+            count = self._failures.get(channel.name, (0, ""))[0] + 1
+            self._failures[channel.name] = (count, error)
+            _log.warning("channel %s was not told of an alarm, and will be: %s", channel.name, error)
+        else:
+            self._failures.pop(channel.name, None)
+            _log.info("channel %s was told", channel.name)
+
+    def _change(self, incident: Incident) -> Incident:
+        self._watch = self._watch.with_incident(incident)
+        return incident
+
+    async def _keep(self) -> None:
+        await self._kept.write(self._watch)
+
+    def measure(self) -> Callable[[], None]:
+        """Return what sets the gauges of alarms."""
+        counts = dict.fromkeys(("critical", "warning", "info"), 0)
+        for incident in self._watch.open:
+            counts[incident.severity.value] += 1
+
+        def fill() -> None:
+            for severity, count in counts.items():
+                metrics.ALARMS.labels(severity).set(count)
+
+        return fill

@@ -1,0 +1,346 @@
+"""The process that watches: what it tells, when, and what becomes of it over outages, kills and handovers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+import pytest
+
+from bus.cluster.alarm_documents import AlarmDocuments, Trial
+from bus.domain.health.channels import Channel, Silence
+from bus.domain.health.facts import Facts, Part
+from bus.domain.health.incidents import Acknowledged, Watch
+from bus.domain.health.rulebook import Change, Rulebook
+from bus.domain.times import MINUTE
+from bus.errors import StoreUnavailable
+from bus.testing.clock import ManualClock
+from bus.testing.store import MemoryStore
+from compensator.alarms.kept import KeptWatch
+from compensator.alarms.texts import Text
+from compensator.alarms.trials import Trials
+from compensator.alarms.watcher import INTERVAL, Watcher
+
+ROLES = ("receiver", "dispatcher", "compensator")
+BOOK = Rulebook({"part-down": Change(hold=10_000, clear=10_000)})
+OPS = Channel("ops", "json://ops")
+SECOND = Channel("second", "json://second")
+KAFKA = Part("kafka", "it is away", "o1", "n1")
+
+
+class Phone:
+    """What channels were told; one that is ``deaf`` takes nothing, one that hangs waits."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.told: list[tuple[str, str]] = []
+        self.deaf: set[str] = set()
+        self.hanging: set[str] = set()
+
+    async def tell(self, channel: Channel, text: Text, _: object) -> str:
+        if channel.name in self.hanging:
+            await self.clock.sleep(30)
+            return "it hangs"
+        if channel.name in self.deaf:
+            return "it is deaf"
+        self.told.append((channel.name, text.title.removeprefix("Pier ").partition(":")[0]))
+        return ""
+
+
+class Disk:
+    def __init__(self) -> None:
+        self.content: bytes | None = None
+        self.is_full = False
+        self.writes = 0
+
+    async def read(self) -> bytes | None:
+        return self.content
+
+    async def write(self, content: bytes) -> None:
+        if self.is_full:
+            raise OSError("full")
+        self.content = content
+        self.writes += 1
+
+
+class Store(MemoryStore):
+    down = False
+
+    async def list(self, collection, **options):
+        if self.down:
+            raise StoreUnavailable("down")
+        return await super().list(collection, **options)
+
+    async def put(self, collection, key, value, *, version=None):
+        if self.down:
+            raise StoreUnavailable("down")
+        return await super().put(collection, key, value, version=version)
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = Store()
+        self.documents = AlarmDocuments(self.store)
+        self.phone = Phone(self.clock)
+        self.parts: list[Part] = []
+        self.is_blind = False
+        self.disk = Disk()
+
+    async def facts(self) -> Facts:
+        if self.is_blind:
+            raise RuntimeError("a defect")
+        return Facts(ROLES, self.clock.now(), parts=self.parts)
+
+    def watcher(
+        self, *channels: Channel, disk: Disk | None = None, is_first: Callable[[], bool] = lambda: True
+    ) -> Watcher:
+        kept = KeptWatch(self.documents, disk or self.disk)
+        return Watcher(self.facts, kept, channels, self.phone, BOOK, is_first, self.clock, lambda: 0.0, "")
+
+    @asynccontextmanager
+    async def running(self, *watchers: Watcher) -> AsyncIterator[None]:
+        """Run some; at the end they are killed where they stand."""
+        tasks = [asyncio.create_task(one.run()) for one in watchers]
+        await self.clock.settle()
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_it_tells_once_that_it_opens_and_once_that_it_is_over(world: World) -> None:
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+        assert world.phone.told == []
+        world.parts = [KAFKA]
+        await world.clock.advance(10)
+        assert world.phone.told == []
+        await world.clock.advance(10)
+        assert world.phone.told == [("ops", "critical")]
+        await world.clock.advance(600)
+        world.parts = []
+        await world.clock.advance(30)
+        assert [said.split(" ")[0] for _, said in world.phone.told] == ["critical", "over"]
+        await world.clock.advance(600)
+    assert len(world.phone.told) == 2
+
+
+async def test_a_quiet_bus_writes_nothing(world: World) -> None:
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(3600)
+    assert world.disk.writes == 1
+    assert await world.documents.incidents() == []
+
+
+async def test_a_channel_that_does_not_take_it_is_told_until_it_does_and_holds_up_no_other(world: World) -> None:
+    world.phone.deaf = {"ops"}
+    watcher = world.watcher(OPS, SECOND)
+    world.parts = [KAFKA]
+    async with world.running(watcher):
+        await world.clock.advance(120)
+        assert world.phone.told == [("second", "critical")]
+        assert "it is deaf" in str(watcher.trouble)
+        world.phone.deaf = set()
+        await world.clock.advance(300)
+        assert world.phone.told == [("second", "critical"), ("ops", "critical")]
+        assert watcher.trouble == ""
+
+
+async def test_one_that_hangs_holds_up_no_other(world: World) -> None:
+    world.phone.hanging = {"ops"}
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS, SECOND)):
+        await world.clock.advance(20)
+        assert world.phone.told == [("second", "critical")]
+
+
+async def test_what_was_over_before_a_channel_took_it_is_told_all_the_same(world: World) -> None:
+    world.phone.deaf = {"ops"}
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(30)
+    world.parts = []
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+        world.phone.deaf = set()
+        await world.clock.advance(300)
+    ((_, said),) = world.phone.told
+    assert said.startswith("over after")
+
+
+async def test_one_that_is_killed_tells_nobody_twice(world: World) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+    for _ in range(3):
+        async with world.running(world.watcher(OPS)):
+            await world.clock.advance(60)
+    assert world.phone.told == [("ops", "critical")]
+
+
+async def test_one_on_another_machine_goes_on_from_the_store(world: World) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(40)
+    async with world.running(world.watcher(OPS, disk=Disk())):
+        await world.clock.advance(60)
+        assert world.phone.told == [("ops", "critical")]
+        world.parts = []
+        await world.clock.advance(60)
+    assert len(world.phone.told) == 2
+
+
+async def test_of_two_one_tells_and_the_other_takes_over(world: World) -> None:
+    world.parts = [KAFKA]
+    is_alone = False
+    second = world.watcher(OPS, disk=Disk(), is_first=lambda: is_alone)
+    async with world.running(second):
+        await world.clock.advance(60)
+        assert world.phone.told == []
+        is_alone = True
+        await world.clock.advance(60)
+        assert world.phone.told == [("ops", "critical")]
+
+
+async def test_without_the_store_people_are_told_and_a_restart_knows_of_what(world: World) -> None:
+    world.store.down = True
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+        assert world.phone.told == [("ops", "critical")]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+        assert world.phone.told == [("ops", "critical")]
+        world.store.down = False
+        await world.clock.advance(10)
+        (stored,) = await world.documents.incidents()
+        assert set(stored.told) == {"ops"}
+
+
+async def test_without_a_disk_people_are_told(world: World) -> None:
+    world.disk.is_full = True
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+    assert world.phone.told == [("ops", "critical")]
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", msgspec.msgpack.encode({"at": "x"})])
+async def test_rubbish_on_its_disk_stops_nobody(world: World, content: bytes) -> None:
+    world.disk.content = content
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+    assert world.phone.told == [("ops", "critical")]
+    assert msgspec.msgpack.decode(world.disk.content, type=Watch).open
+
+
+async def test_rubbish_in_the_store_stops_nobody(world: World) -> None:
+    await world.store.put("incidents", "x", b"rubbish")
+    await world.store.put("silences", "x", b"{}")
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+    assert world.phone.told == [("ops", "critical")]
+
+
+async def test_who_takes_it_on_spares_the_next(world: World) -> None:
+    late = SECOND._replace(after=2 * MINUTE)
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS, late)):
+        await world.clock.advance(60)
+        (stored,) = await world.documents.incidents()
+        await world.documents.acknowledge(stored.id, Acknowledged("eve", world.clock.now()))
+        await world.clock.advance(600)
+        assert world.phone.told == [("ops", "critical")]
+        (stored,) = await world.documents.incidents()
+        assert stored.acknowledged is not None
+
+
+async def test_who_is_told_next_is_told_where_nobody_does(world: World) -> None:
+    late = SECOND._replace(after=2 * MINUTE)
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS, late)):
+        await world.clock.advance(150)
+        assert world.phone.told == [("ops", "critical"), ("second", "critical")]
+
+
+async def test_a_silence_is_kept_and_what_is_left_after_it_is_told(world: World) -> None:
+    silence = Silence(id="1", until=world.clock.now() + 5 * MINUTE, by="eve", at=0, rule="part-*")
+    await world.documents.silence(silence)
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(240)
+        assert world.phone.told == []
+        await world.clock.advance(120)
+        assert world.phone.told == [("ops", "critical")]
+
+
+async def test_a_heartbeat_comes_as_long_as_it_looks(world: World) -> None:
+    beat = Channel("beat", "json://beat", heartbeat=MINUTE)
+    async with world.running(world.watcher(beat)):
+        await world.clock.advance(150)
+        assert world.phone.told == [("beat", "watches")] * 3
+        world.is_blind = True
+        await world.clock.advance(600)
+        assert len(world.phone.told) == 3
+        world.is_blind = False
+        await world.clock.advance(60)
+        assert len(world.phone.told) == 4
+
+
+async def test_what_is_long_over_leaves_the_store(world: World) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+        (stored,) = await world.documents.incidents()
+        await world.documents.acknowledge(stored.id, Acknowledged("eve", 1))
+        world.parts = []
+        await world.clock.advance(60)
+        world.clock.jump(8 * 24 * 60 * MINUTE)
+        await world.clock.advance(2 * INTERVAL)
+        assert await world.documents.incidents() == []
+        assert await world.documents.acknowledged() == {}
+
+
+@contextmanager
+def trying(world: World, *channels: Channel) -> Iterator[None]:
+    trials = Trials(world.documents, channels, world.phone, lambda: True, world.clock, "")
+    task = asyncio.ensure_future(trials.run())
+    yield
+    task.cancel()
+
+
+async def test_a_trial_tells_which_channels_took_it(world: World) -> None:
+    world.phone.deaf = {"second"}
+    with trying(world, OPS, SECOND):
+        await world.documents.ask_for_trial("1", Trial("eve", world.clock.now()))
+        await world.documents.ask_for_trial("2", Trial("eve", world.clock.now(), "nope"))
+        await world.clock.advance(3)
+        first, second = await world.documents.trial("1"), await world.documents.trial("2")
+        assert first is not None
+        assert first.results == {"ops": "", "second": "it is deaf"}
+        assert second is not None
+        assert "there are: ops, second" in str((second.results or {})["nope"])
+        assert len(world.phone.told) == 1
+        await world.clock.advance(3700)
+        assert await world.documents.trials() == {}
+
+
+async def test_trials_wait_for_the_store(world: World) -> None:
+    with trying(world, OPS):
+        await world.documents.ask_for_trial("1", Trial("eve", world.clock.now()))
+        world.store.down = True
+        await world.clock.advance(60)
+        assert world.phone.told == []
+        world.store.down = False
+        await world.clock.advance(3)
+        assert len(world.phone.told) == 1
