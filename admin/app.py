@@ -16,6 +16,7 @@ from admin.requests.headers import guarded
 from admin.requests.problems import HANDLED, answer
 from admin.routes import (
     actions,
+    alarms,
     attempts,
     audit,
     configuration,
@@ -66,6 +67,7 @@ _MODULES: Final = (
     stats,
     failures,
     overview,
+    alarms,
     processes,
     operations,
     partitions,

@@ -38,6 +38,7 @@ class Place(NamedTuple):
 
 PLACES: Final = (
     Place("/", N_("Overview"), "dashboard", "o"),
+    Place("/alarms", N_("Alarms"), "notifications_none", "l"),
     Place("/find", N_("Find"), "search", "f"),
     Place("/failures", N_("Failures"), "error_outline", "e"),
     Place("/resends", N_("Resends"), "replay", "r"),
@@ -50,7 +51,7 @@ _SHORTCUTS: Final = (
     ("Ctrl K", N_("Go anywhere")),
     ("/", N_("Find a message")),
     ("j / k", N_("Next and previous row")),
-    ("g o · g f · g e · g r · g d · g h", N_("Overview, Find, Failures, Resends, Destinations, Health")),
+    ("g o · g l · g f · g e · g r · g d · g h", N_("Overview, Alarms, Find, Failures, Resends, Destinations, Health")),
     ("?", N_("This list")),
 )
 

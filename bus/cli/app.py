@@ -51,6 +51,7 @@ _GROUPS: Final = {
     "subscription": ("subscriptions", "app"),
     "ordering": ("ordering", "app"),
     "cluster": ("clusters", "app"),
+    "alarms": ("alarms", "app"),
     "lookup": ("lookup", "app"),
     "spool": ("spools", "app"),
     "key": ("access", "keys"),

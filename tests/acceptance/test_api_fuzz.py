@@ -87,6 +87,8 @@ class World:
             "path.key_id": keys,
             "path.owner": [owner],
             "path.migration_id": ["orders-1"],
+            "path.incident_id": ["i1"],
+            "path.silence_id": ["s1"],
             "path.steering": ["pause"],
             "query.destination": codes,
             "query.subscription": names,

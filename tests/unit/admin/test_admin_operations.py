@@ -158,6 +158,7 @@ READ = [
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
+READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
@@ -170,6 +171,8 @@ RESEND = [
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 PAUSE += [("POST", f"/lookup/migrations/orders-1/{deed}", None) for deed in ("advance", "pause")]
+PAUSE += [("POST", "/alarms/A/acknowledge", None), ("POST", "/alarm-silences", {"rule": "dead"})]
+PAUSE += [("DELETE", "/alarm-silences/S", None)]
 PAUSE += [("POST", "/lookup/migrations", {"topic": "orders", "to": "west"})]
 CONFIGURE = [
     *(
@@ -198,7 +201,7 @@ CONFIGURE = [
     ),
     *(("DELETE", BILLING, None), ("DELETE", "/destinations/orders", None), ("DELETE", "/keys/nothing", None)),
 ]
-CONFIGURE += [("POST", f"{BILLING}/sample", {})]
+CONFIGURE += [("POST", f"{BILLING}/sample", {}), ("POST", "/alarm-trials", {})]
 CONFIGURE += [
     ("POST", "/destinations/orders/ordering/abandon", {"group": "g1", "reason": "x"}),
     ("POST", "/destinations/orders/ordering/release-producer", {"reason": "x"}),
@@ -253,6 +256,8 @@ async def test_every_route_is_in_that_list(world: World) -> None:
         "/migrations/orders-1/pause": "/migrations/{migration_id}/{steering}",
         "/migrations/orders-1": "/migrations/{migration_id}",
         "/views/V": "/views/{name}",
+        "/alarms/A": "/alarms/{incident_id}",
+        "/alarm-silences/S": "/alarm-silences/{silence_id}",
         "/partitions/20260131-30d": "/partitions/{name}",
     }
     listed = set()

@@ -15,6 +15,7 @@ import pytest
 
 from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import URL, World
+from tests.unit.admin.incident_shapes import put
 
 CODES = ("orders", "cards", "mails", "refunds", "stock")
 KINDS = ("key", "session", "session without proof")
@@ -96,6 +97,14 @@ OPERATIONS = {
     "GET /api/v1/stats": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/failures": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/overview": Wanted("read", "some"),
+    "GET /api/v1/alarms": Wanted("read", "some"),
+    "GET /api/v1/alarms/{incident_id}": Wanted("read", "found"),
+    "POST /api/v1/alarms/{incident_id}/acknowledge": Wanted("pause", "all", {}),
+    "GET /api/v1/alarm-silences": Wanted("read", "all"),
+    "POST /api/v1/alarm-silences": Wanted("pause", "all", {"rule": "dead"}),
+    "DELETE /api/v1/alarm-silences/{silence_id}": Wanted("pause", "all"),
+    "GET /api/v1/alarm-rules": Wanted("read", "some"),
+    "POST /api/v1/alarm-trials": Wanted("configure", "all", {}),
     "GET /api/v1/processes": Wanted("read", "all"),
     "GET /api/v1/processes/{owner}": Wanted("read", "all"),
     "GET /api/v1/compensations": Wanted("read", "orders", query={"destination": "orders"}),
@@ -172,7 +181,8 @@ class Stage:
         await world.keyring.add_user("ann", "viewer")
         values = {"message_id": sent.id, "job_id": job, "key_id": victim.split("_")[1], "owner": "owner-1"}
         known = {"code": "orders", "name": "billing", "subscription": "billing", "attempt": "1", "user": "ann"}
-        known |= {"migration_id": "orders-1", "steering": "pause"}
+        known |= {"migration_id": "orders-1", "steering": "pause", "incident_id": "i1", "silence_id": "s1"}
+        await put(world, "i1")
         return cls(world, values | known)
 
     async def enter(self, principal: Principal, client: httpx.AsyncClient, number: int) -> None:

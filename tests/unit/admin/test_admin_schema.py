@@ -47,6 +47,8 @@ from tests.unit.admin.admin_world import URL, World
 KNOWN = {
     "code": "orders",
     "migration_id": "orders-1",
+    "incident_id": "i1",
+    "silence_id": "s1",
     "steering": "pause",
     "name": "billing",
     "destination": "orders",

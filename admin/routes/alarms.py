@@ -1,0 +1,172 @@
+"""Routes of alarms: what people were told of, who has taken it on, what nobody is told of, whether channels work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query
+
+from admin.deps import Configurer, Pauser, Reader, ReaderOfSome, ServicesDep
+from admin.models.alarms import AcknowledgeBody, SilenceBody, TrialBody
+from admin.models.responses.alarms import IncidentsView, IncidentView, RuleView, SilenceView, TrialView
+from admin.models.responses.base import Listing
+from admin.requests.audited import AuditedRoute
+from admin.services import AdminServices
+from admin.showing.incidents import incident_views, silence_view
+from bus.cluster.alarm_documents import WATCHER, Trial
+from bus.domain.durations import format_duration, parse_duration
+from bus.domain.health.channels import Silence
+from bus.domain.health.incidents import Acknowledged
+from bus.domain.health.rulebook import RULES
+from bus.domain.identity import new_id
+from bus.errors import Conflict, InvalidMessage, NotFound, PeerUnavailable
+from bus.http.openapi import refusals
+from bus.security.principals import Principal
+from bus.sentences import sentence, sentence_of
+
+router = APIRouter(tags=["alarms"], route_class=AuditedRoute)
+_TRIED_WITHIN: Final = 40.0
+_LOOK: Final = 0.2
+_TIMES: Final = frozenset({"age", "latency", "spool-age"})
+_LONGEST_SILENCE: Final = "30d"
+
+
+@router.get("/alarms")
+async def list_incidents(
+    services: ServicesDep,
+    principal: ReaderOfSome,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    *,
+    closed: Annotated[bool, Query(description="Those that are closed as well.")] = True,
+) -> IncidentsView:
+    """Return the incidents that people are, or were, told of: all that has one cause is one.
+
+    Who is limited to destinations sees what concerns these. The overview has what is found at this moment, also what
+    has not lasted long enough to be told.
+    """
+    documents, now = services.alarms, services.context.clock.now()
+    incidents, silences = await documents.incidents(), await documents.silences()
+    found = [one for one in incidents if closed or not one.closed_at]
+    views = incident_views(found, silences, principal, now)
+    return IncidentsView(items=list(views)[:limit], watched=_is_watched(services))
+
+
+@router.get("/alarms/{incident_id}")
+async def get_incident(incident_id: str, services: ServicesDep, principal: ReaderOfSome) -> IncidentView:
+    """Return one incident."""
+    return await _seen(services, principal, incident_id)
+
+
+@router.post("/alarms/{incident_id}/acknowledge")
+async def acknowledge_incident(
+    incident_id: str, services: ServicesDep, principal: Pauser, body: AcknowledgeBody | None = None
+) -> IncidentView:
+    """Take an incident on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
+    clock, note = services.context.clock, body.note if body is not None else ""
+    await services.alarms.acknowledge(incident_id, Acknowledged(principal.name or principal.id, clock.now(), note))
+    return await _seen(services, principal, incident_id)
+
+
+@router.get("/alarm-silences")
+async def list_silences(services: ServicesDep, _: Reader) -> Listing[SilenceView]:
+    """Return the silences that are not over."""
+    now = services.context.clock.now()
+    found = [one for one in await services.alarms.silences() if one.until > now]
+    return Listing(items=[silence_view(one) for one in sorted(found, key=lambda one: one.until)])
+
+
+@router.post("/alarm-silences", status_code=201)
+async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pauser) -> SilenceView:
+    """Have nobody told of alarms that match, for at most 30 days; pages go on to show them."""
+    if not (body.rule or body.destination or body.subscription):
+        raise InvalidMessage(
+            sentence("a silence of everything is not taken"),
+            hint=sentence("give rule, destination or subscription; * is any text in them"),
+            field="rule",
+        )
+    duration = parse_duration(body.duration)
+    if duration > parse_duration(_LONGEST_SILENCE):
+        raise InvalidMessage(sentence("{field}: at most {longest}", field="for", longest=_LONGEST_SILENCE), field="for")
+    now = services.context.clock.now()
+    silence = Silence(
+        id=new_id(now),
+        until=now + duration,
+        by=principal.name or principal.id,
+        at=now,
+        note=body.note,
+        rule=body.rule,
+        destination=body.destination,
+        subscription=body.subscription,
+    )
+    await services.alarms.silence(silence)
+    return silence_view(silence)
+
+
+@router.delete("/alarm-silences/{silence_id}", status_code=204)
+async def end_silence(silence_id: str, services: ServicesDep, _: Pauser) -> None:
+    """End a silence: channels are told of what it covered, if that is still there."""
+    await services.alarms.end_silence(silence_id)
+
+
+@router.get("/alarm-rules")
+async def list_rules(services: ServicesDep, _: ReaderOfSome) -> Listing[RuleView]:
+    """Return the rules of alarms as they are in force, which the settings ``alarm_rules`` change."""
+    return Listing(items=[_rule(services, name) for name in RULES])
+
+
+@router.post("/alarm-trials", status_code=201, responses=refusals(409))
+async def try_channels(services: ServicesDep, principal: Configurer, body: TrialBody | None = None) -> TrialView:
+    """Tell a channel, or all of them, that it is tried, and return which have taken it; takes up to 40 s."""
+    if not _is_watched(services):
+        raise Conflict(
+            sentence("no process watches for alarms"),
+            hint=sentence("start one: {command}", command="bus run alarms"),
+        )
+    clock, id_ = services.context.clock, new_id(services.context.clock.now())
+    channel = body.channel if body is not None else ""
+    await services.alarms.ask_for_trial(id_, Trial(principal.name or principal.id, clock.now(), channel))
+    try:
+        async with asyncio.timeout(_TRIED_WITHIN):
+            while True:
+                found = await services.alarms.trial(id_)
+                if found is None or found.results is not None:
+                    break
+                await clock.sleep(_LOOK)
+    except TimeoutError:
+        found = None
+    if found is None or found.results is None:
+        raise PeerUnavailable(
+            sentence("the process that watches for alarms has not tried them within {seconds} s", seconds=40)
+        )
+    return TrialView(
+        results={name: str(error) for name, error in found.results.items()},
+        result_texts={name: sentence_of(error) for name, error in found.results.items()},
+    )
+
+
+async def _seen(services: AdminServices, principal: Principal, id_: str) -> IncidentView:
+    incident, silences = await services.alarms.incident(id_), await services.alarms.silences()
+    acknowledged = (await services.alarms.acknowledged()).get(id_)
+    found = incident.with_acknowledgement(acknowledged)
+    for view in incident_views([found], silences, principal, services.context.clock.now()):
+        return view
+    raise NotFound(sentence("there is no incident {id}", id=repr(id_)))
+
+
+def _is_watched(services: AdminServices) -> bool:
+    return any(WATCHER in member.roles for member in services.introspection.members)
+
+
+def _rule(services: AdminServices, name: str) -> RuleView:
+    rule, change = services.book[name], services.book.change(name)
+    limit = format_duration(round(rule.limit)) if rule.limit is not None and name in _TIMES else rule.limit
+    return RuleView(
+        name=name,
+        says=rule.says,
+        hold=format_duration(rule.hold),
+        clear=format_duration(rule.clear),
+        limit=limit,
+        severity=change.severity,
+        off=change.off,
+    )

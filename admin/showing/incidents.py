@@ -1,0 +1,87 @@
+"""Incidents as a principal may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from admin.models.base import optional_time
+from admin.models.responses.alarms import AcknowledgedView, ChannelToldView, IncidentView, RaisedView, SilenceView
+from bus.domain.health.channels import Silence, is_silenced
+from bus.domain.health.incidents import Incident, Raised
+from bus.domain.times import format_time
+from bus.security.keys import Action
+from bus.security.principals import Principal
+from bus.sentences import sentence_of
+
+
+def incident_views(
+    incidents: Sequence[Incident], silences: Sequence[Silence], principal: Principal, now: int
+) -> Iterator[IncidentView]:
+    """Yield those of which a principal may see something, the open ones first, the newest before."""
+    for incident in sorted(incidents, key=lambda one: (bool(one.closed_at), -(one.closed_at or one.opened_at))):
+        shown = [one for one in incident.shown if principal.may(Action.READ, one.destination)]
+        if shown:
+            yield _view(incident, shown, silences, now)
+
+
+def silence_view(silence: Silence) -> SilenceView:
+    """Return a silence as people read it."""
+    return SilenceView(
+        id=silence.id,
+        rule=silence.rule,
+        destination=silence.destination,
+        subscription=silence.subscription,
+        until=format_time(silence.until),
+        by=silence.by,
+        at=format_time(silence.at),
+        note=silence.note,
+    )
+
+
+def _view(incident: Incident, shown: Sequence[Raised], silences: Sequence[Silence], now: int) -> IncidentView:
+    taken = incident.acknowledged
+    return IncidentView(
+        id=incident.id,
+        cause=incident.cause,
+        state=_state(incident, silences, now),
+        severity=shown[0].severity,
+        opened_at=format_time(incident.opened_at),
+        closed_at=optional_time(incident.closed_at),
+        alarms=[_raised(one) for one in shown],
+        left_out=incident.left_out,
+        acknowledged=AcknowledgedView(by=taken.by, at=format_time(taken.at), note=taken.note) if taken else None,
+        told=list(_told(incident)),
+    )
+
+
+def _told(incident: Incident) -> Iterator[ChannelToldView]:
+    for name, one in incident.told.items():
+        yield ChannelToldView(channel=name, at=format_time(one.at), is_over=one.is_over)
+    for name in incident.owed:
+        if name not in incident.told:
+            yield ChannelToldView(channel=name, at=None, is_over=False)
+
+
+def _state(incident: Incident, silences: Sequence[Silence], now: int) -> str:
+    if incident.closed_at:
+        return "closed"
+    if is_silenced(incident, silences, now):
+        return "silenced"
+    return "acknowledged" if incident.acknowledged is not None else "open"
+
+
+def _raised(one: Raised) -> RaisedView:
+    return RaisedView(
+        rule=one.rule,
+        severity=one.severity,
+        what=str(one.what),
+        what_text=sentence_of(one.what),
+        next_step=str(one.next_step),
+        next_step_text=sentence_of(one.next_step),
+        link=one.link,
+        destination=one.destination,
+        subscription=one.subscription,
+        owner=one.owner,
+        found_at=format_time(one.found_at),
+        over_at=optional_time(one.over_at),
+    )

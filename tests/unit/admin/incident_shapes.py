@@ -1,0 +1,32 @@
+"""Incidents as the process that watches writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bus.domain.health.alarm import Severity
+from bus.domain.health.incidents import Incident, Raised
+from bus.sentences import sentence
+from bus.testing.writes import NOON
+from tests.unit.admin.admin_world import World
+
+
+def raised(destination: str | None = "orders", severity: Severity = Severity.WARNING) -> Raised:
+    return Raised(
+        rule="backlog",
+        severity=severity,
+        what=sentence("{count} messages wait", count=3),
+        next_step=sentence("look"),
+        link="destinations/orders",
+        destination=destination,
+        subscription="shop" if destination else None,
+        found_at=NOON - 9000,
+        raised_at=NOON - 5000,
+    )
+
+
+async def put(world: World, id_: str, *alarms: Raised, **changes: Any) -> Incident:
+    found = {str(number): one for number, one in enumerate(alarms or (raised(),))}
+    incident = Incident(**{"id": id_, "cause": "c", "opened_at": NOON - 5000, "alarms": found, **changes})
+    await world.services.alarms.put_incident(incident)
+    return incident
