@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     alarm_rules
         What is otherwise in the rules of alarms, by rule.
     api_key
-        What a sweeper shows to receivers once there are keys.
+        What a sweeper, and what tells of the bus's own events, shows to receivers once there are keys.
     secret_key, secret_key_old
         Encrypts secrets at rest; and the key before it, until ``bus secrets reseal`` has run.
     egress_allow, egress_deny

@@ -19,6 +19,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.settings import Settings
 from bus.stores.feed import StoreFeed
+from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.transports.chains.chains import Chains
 from bus.transports.router import TransportRouter
@@ -50,6 +51,7 @@ class Context:
     peer_key: PeerKey
     peers: Peers
     rollups: Rollups
+    own_events: OwnEvents
     feed: StoreFeed
     claims: Claims | None
     events: Events

@@ -17,11 +17,12 @@ from bus.registry import Registry
 from bus.sentences import sentence
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
+from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 
 
 def make_feed(
-    spools: Mapping[str, Spool], store: Store, registry: Registry, rollups: Rollups, clock: Clock
+    spools: Mapping[str, Spool], store: Store, registry: Registry, rollups: Rollups, own_events: OwnEvents, clock: Clock
 ) -> StoreFeed:
     """Return what moves the messages and outcomes of these spools into the store, at the rates in force."""
     messages = Budget(lambda: registry.rates.receiver, registry.store_rate)
@@ -33,7 +34,7 @@ def make_feed(
         sources.append(Source(spools["direct"], STORE, decode_message, messages, clock))
     if "outcomes" in spools:
         sources.append(Source(spools["outcomes"], "store", decode_outcome, outcomes, clock))
-    return StoreFeed(store, clock, sources, rollups.count)
+    return StoreFeed(store, clock, sources, rollups.count, own_events.keep_deaths)
 
 
 class FeedService:

@@ -35,6 +35,7 @@ from bus.cluster.waiting import holds_any, unstored
 from bus.cluster.writing_again import WritingAgain
 from bus.domain.catalog import Catalog
 from bus.domain.ordering.chain import Role
+from bus.domain.own_events import CODE
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
 from bus.files import make_directory
@@ -51,6 +52,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import KEYS, USERS, Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.stores.snapshot import Snapshot, read_kept
 from bus.telemetry import metrics
@@ -115,6 +117,7 @@ async def open_context(
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
+        own_events = OwnEvents(store, lambda: CODE in registry.catalog.destinations)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
         leaders = Leaders(store, members, partial(holds_any, spools), clock)
@@ -154,8 +157,9 @@ async def open_context(
             peer_key=peer_key,
             peers=peers,
             rollups=rollups,
+            own_events=own_events,
             claims=_claims(shared, me.owner, clock, opened),
-            feed=make_feed(spools, store, registry, rollups, clock),
+            feed=make_feed(spools, store, registry, rollups, own_events, clock),
             events=open_events(settings, shared or settings.data, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.

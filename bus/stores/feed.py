@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import Outcome
@@ -112,6 +112,8 @@ class StoreFeed:
         What is moved, in this order within a batch: messages before what came of them.
     count
         Counts the writes that the store has, before they are acked.
+    tell
+        Tells of them, before they are counted; never raises.
     """
 
     def __init__(
@@ -120,11 +122,13 @@ class StoreFeed:
         clock: Clock,
         sources: Sequence[Source],
         count: Callable[[Sequence[Message | Outcome]], None],
+        tell: Callable[[Sequence[Message | Outcome]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._sources = sources
         self._count = count
+        self._tell = tell
         self._backoff = _FIRST_BACKOFF
         self._idle = asyncio.Event()
         self._busy = False
@@ -227,6 +231,7 @@ class StoreFeed:
                     break
             else:
                 taken = True
+                await self._tell([item.write for item in part])
                 self._finish(part)
         for part in parts:
             for source, records in _by_source(part).items():

@@ -382,3 +382,7 @@ def _fence(row: Compensation) -> tuple[int, int, int]:
 
 def _received_at(trace: Trace) -> int:
     return trace.message.received_at if trace.message is not None else id_time(trace.id)
+
+
+async def tell_nobody(_: Sequence[Message | Outcome]) -> None:
+    """Tell nobody of what the store has."""

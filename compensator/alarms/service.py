@@ -11,6 +11,7 @@ from bus.observing.configured import channels_of, rulebook_of
 from bus.observing.observatory import Observatory
 from bus.stores.rollups import RollupReader
 from compensator.alarms.kept import KeptWatch, WatchFile
+from compensator.alarms.own_events import OwnEventSender
 from compensator.alarms.sending import AppriseSending
 from compensator.alarms.trials import Trials
 from compensator.alarms.watcher import Watcher
@@ -37,18 +38,23 @@ class AlarmsService:
         async def look() -> Facts:
             return (await observatory.look()).facts
 
+        def receivers() -> list[str]:
+            return [one.url for one in context.members.all if "receiver" in one.roles]
+
         def is_first() -> bool:
             mine = context.members.me.owner
             return all(mine <= other.owner for other in context.members.others if WATCHER in other.roles)
 
-        self._watcher = Watcher(look, kept, channels, sending, book, is_first, clock, context.noise, pages)
+        own_events, noise = context.own_events, context.noise
+        self._watcher = Watcher(look, kept, own_events, channels, sending, book, is_first, clock, noise, pages)
+        self._own_events = OwnEventSender(own_events, receivers, settings.api_key, is_first, clock)
         self._trials = Trials(documents, channels, sending, lambda: self._watcher.is_telling, clock, pages)
         self.offers = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Watch until ``stopping``."""
         async with asyncio.TaskGroup() as group:
-            watching = [group.create_task(self._watcher.run()), group.create_task(self._trials.run())]
+            watching = [group.create_task(one.run()) for one in (self._watcher, self._trials, self._own_events)]
             ready.set()
             await stopping.wait()
             for task in watching:

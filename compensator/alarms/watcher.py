@@ -15,11 +15,15 @@ from bus.domain.health.facts import Facts
 from bus.domain.health.incidents import Incident, Told, Watch, advance
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.identity import new_id
+from bus.domain.own_events import CODE
+from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
+from bus.stores.own_events import OwnEvents
 from bus.telemetry import metrics
 from bus.transports.backoff import Backoff
 from compensator.alarms.kept import KeptWatch
+from compensator.alarms.own_events import Changes
 from compensator.alarms.sending import Sending
 from compensator.alarms.texts import sign_of_life, text_of
 
@@ -51,6 +55,7 @@ class Watcher:
         self,
         look: Callable[[], Awaitable[Facts]],
         kept: KeptWatch,
+        own_events: OwnEvents,
         channels: Sequence[Channel],
         sending: Sending,
         book: Rulebook,
@@ -61,6 +66,8 @@ class Watcher:
     ) -> None:
         self._facts = look
         self._kept = kept
+        self._own_events = own_events
+        self._changes = Changes()
         self._channels = channels
         self._sending = sending
         self._book = book
@@ -114,12 +121,20 @@ class Watcher:
             self._watch, found, lambda key: is_known(facts, key), self._book, now, lambda: new_id(now)
         )
         await self._keep()
+        await self._tell_changes(facts)
         self._looked_at = self._clock.monotonic()
         exchanged = await self._kept.exchange(self._watch)
         for id_, incident in exchanged.incidents.items():
             # What channels were told meanwhile stays.
             if (current := self._watch.incidents.get(id_)) is not None:
                 self._change(current.with_acknowledgement(incident.acknowledged))
+
+    async def _tell_changes(self, facts: Facts) -> None:
+        """Have what changed since the last look told as messages of the bus; nothing depends on that."""
+        try:
+            await self._own_events.keep(self._changes.since(facts, self._watch))
+        except StoreError as error:
+            _log.warning("changes of this look are not told of in %s: %s", CODE, error)
 
     async def _serve(self, channel: Channel) -> None:
         """Tell a channel what it is to be told, one after the other, each until it has taken it."""

@@ -55,7 +55,13 @@ class SweeperService:
         handover = WaitingHandover(context.members, context.peers, context.leaders)
         ordered = OrderedDrain(context.store, context.registry, context.leaders, handover, context.clock)
         self._drain = SpoolDrain(
-            context.store, context.registry, publisher, ordered, context.clock, context.rollups.count
+            context.store,
+            context.registry,
+            publisher,
+            ordered,
+            context.clock,
+            context.rollups.count,
+            context.own_events.keep_deaths,
         )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:

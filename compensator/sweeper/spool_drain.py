@@ -44,7 +44,8 @@ class SpoolDrain:
     """Empties the queues of receivers and dispatchers; each record is acked once it is durable elsewhere.
 
     A receiver's messages are published and stored; a dispatcher's outcomes are stored; what waited in its direct queue
-    becomes due work in the store, which a compensator hands to a live dispatcher. ``count`` counts what was stored.
+    becomes due work in the store, which a compensator hands to a live dispatcher. ``count`` counts what was stored,
+    ``tell`` tells of it.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class SpoolDrain:
         ordered: OrderedDrain,
         clock: Clock,
         count: Callable[[Sequence[Message | Outcome]], None],
+        tell: Callable[[Sequence[Message | Outcome]], Awaitable[None]],
     ) -> None:
         self._store = store
         self._registry = registry
@@ -63,6 +65,7 @@ class SpoolDrain:
         self._owners: set[str] = set()
         self._clock = clock
         self._count = count
+        self._tell = tell
         self._directory = Path()
         # In this order: a dispatcher's outcomes are stored before its direct queue becomes due work; they may end it.
         # And what the direct queue has was accepted before what is still to be published.
@@ -173,7 +176,8 @@ class SpoolDrain:
     async def _feed(self, spool: Spool, decode: Callable[[bytes], Message | Outcome], consumer: str = "store") -> None:
         """Write the spool's records to the store, at the store rates of their destinations."""
         budget = Budget(lambda: None, self._registry.store_rate)
-        feed = StoreFeed(self._store, self._clock, [Source(spool, consumer, decode, budget, self._clock)], self._count)
+        source = Source(spool, consumer, decode, budget, self._clock)
+        feed = StoreFeed(self._store, self._clock, [source], self._count, self._tell)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(feed.run())
             is_done = await feed.caught_up(_STORED_WITHIN)

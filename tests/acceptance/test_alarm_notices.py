@@ -115,3 +115,22 @@ def test_a_channel_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert "alarm_channels.ops" in ran.stderr
     assert "docs/alarms.md" in ran.stderr
+
+
+def test_what_happens_to_the_bus_comes_as_messages_of_its_own(world: World) -> None:
+    bus, subscriber = world.bus, world.subscriber
+    bus.admin.destination("bus.events")
+    bus.admin.subscription("bus.events", "tickets", subscriber.url("/tickets"))
+    bus.admin.destination("orders")
+    subscriber.configure("/refuses=fail:1,status:422")
+    bus.admin.subscription("orders", "shop", subscriber.url("/refuses"), dead_on=[422])
+    sent = bus.admin.send("orders", b"{}").json()["id"]
+
+    def told(type_: str) -> list[str]:
+        return [call.biz_id for call in subscriber.calls("/tickets") if call.biz_id.startswith(f"{type_}:")]
+
+    (dead,) = wait_until(lambda: told("delivery.dead"), within=WITHIN, what="the death is told")
+    assert sent in dead
+    wait_until(lambda: told("alarm.opened"), within=WITHIN, what="the alarm is told")
+    bus.admin.pause("orders", "shop", paused=True)
+    wait_until(lambda: told("subscription.paused"), within=WITHIN, what="the pause is told")

@@ -16,7 +16,7 @@ from bus.stores.budget import Budget
 from bus.stores.feed import BATCH, TICK, Source, StoreFeed
 from bus.testing.clock import ManualClock
 from bus.testing.spool import MemorySpool
-from bus.testing.store import MemoryStore
+from bus.testing.store import MemoryStore, tell_nobody
 from bus.testing.writes import message, outcome
 
 
@@ -57,7 +57,7 @@ class World:
         self.counted: list[Message | Outcome] = []
         budget = Budget(lambda: self.total, self.rates.get)
         self.source = Source(self.spool, "store", decode_message, budget, self.clock)
-        self.feed = StoreFeed(self.store, self.clock, [self.source], self.counted.extend)
+        self.feed = StoreFeed(self.store, self.clock, [self.source], self.counted.extend, tell_nobody)
         self._made = 0
 
     async def put(self, count: int, lane: str = "orders") -> None:
@@ -316,7 +316,7 @@ async def test_outcomes_are_not_held_up_by_many_messages(world: World) -> None:
     outcomes = MemorySpool(consumers=("store",))
     budget = Budget(lambda: None, lambda _: None)
     sources = [world.source, Source(outcomes, "store", decode_outcome, budget, world.clock)]
-    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend)
+    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend, tell_nobody)
     await world.put(5 * BATCH)
     done = outcome(message(0), "billing", Status.DELIVERED)
     await outcomes.append([NewRecord("orders", encode_outcome(done), 1)])
@@ -330,7 +330,7 @@ async def test_a_few_that_come_all_the_time_do_not_slow_a_backlog(world: World) 
     outcomes = MemorySpool(consumers=("store",))
     budget = Budget(lambda: None, lambda _: None)
     sources = [world.source, Source(outcomes, "store", decode_outcome, budget, world.clock)]
-    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend)
+    world.feed = StoreFeed(world.store, world.clock, sources, world.counted.extend, tell_nobody)
     records = [NewRecord("orders", encode_outcome(outcome(message(n), "b", Status.DELIVERED)), 1) for n in range(9)]
     write, left = world.store.write, iter(records)
 

@@ -25,6 +25,7 @@ from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
@@ -156,9 +157,10 @@ class World:
             chains=chains,
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
             peers=Peers(peer_key),
+            own_events=(own_events := OwnEvents(self.store, lambda: False)),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),
             claims=None,
-            feed=make_feed(self.spools, self.store, registry, rollups, self.clock),
+            feed=make_feed(self.spools, self.store, registry, rollups, own_events, self.clock),
             events=self.events,
         )
         self.introspection = Introspection(self.context, Offers(dispatching=NoDispatching()))

@@ -16,6 +16,7 @@ from bus.domain.health.incidents import Acknowledged, Watch
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE
 from bus.errors import StoreUnavailable
+from bus.stores.own_events import OwnEvents
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 from compensator.alarms.kept import KeptWatch
@@ -87,6 +88,7 @@ class World:
         self.phone = Phone(self.clock)
         self.parts: list[Part] = []
         self.is_blind = False
+        self.has_events = False
         self.disk = Disk()
 
     async def facts(self) -> Facts:
@@ -98,7 +100,18 @@ class World:
         self, *channels: Channel, disk: Disk | None = None, is_first: Callable[[], bool] = lambda: True
     ) -> Watcher:
         kept = KeptWatch(self.documents, disk or self.disk)
-        return Watcher(self.facts, kept, channels, self.phone, BOOK, is_first, self.clock, lambda: 0.0, "")
+        return Watcher(
+            self.facts,
+            kept,
+            OwnEvents(self.store, lambda: self.has_events),
+            channels,
+            self.phone,
+            BOOK,
+            is_first,
+            self.clock,
+            lambda: 0.0,
+            "",
+        )
 
     @asynccontextmanager
     async def running(self, *watchers: Watcher) -> AsyncIterator[None]:

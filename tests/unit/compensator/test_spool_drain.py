@@ -23,6 +23,7 @@ from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
 from bus.testing.cluster import alone, leading
+from bus.testing.store import tell_nobody
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.publishing import DestinationPublisher
@@ -56,7 +57,9 @@ class Ground:
         members = alone(self.store, SystemClock(), roles=("dispatcher", "receiver"))
         self.leaders = leading(self.store, members, SystemClock())
         ordered = OrderedDrain(self.store, world.registry, self.leaders, self, SystemClock())  # type: ignore[arg-type]
-        self.drain = SpoolDrain(self.store, world.registry, publisher, ordered, SystemClock(), self.counted.extend)
+        self.drain = SpoolDrain(
+            self.store, world.registry, publisher, ordered, SystemClock(), self.counted.extend, tell_nobody
+        )
 
     async def hand(self, subscription: Subscription, messages: Sequence[Message]) -> int:
         """Take messages as the dispatcher does that delivers them, as many as it has room for."""

@@ -25,6 +25,7 @@ from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool
 from bus.spool import Options as SpoolOptions
 from bus.spool.retire import remove
+from bus.stores.own_events import OwnEvents
 from bus.testing.cluster import alone, leading
 from bus.testing.writes import DESTINATION, message
 from compensator.sweeper.service import SweeperService
@@ -54,6 +55,7 @@ class Ground:
             leaders=leading(world.store, alone(world.store, SystemClock()), SystemClock()),
             peers=None,
             rollups=world.rollups,
+            own_events=OwnEvents(world.store, lambda: False),
         )
         self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]
 

@@ -20,7 +20,7 @@ from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
 from bus.testing.cluster import all_permits
 from bus.testing.poster import Reply
-from bus.testing.store import MemoryStore
+from bus.testing.store import MemoryStore, tell_nobody
 from bus.testing.writes import DESTINATION, message, outcome
 from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
@@ -65,7 +65,7 @@ class Retrying(World):
         offers.append(dispatcher)
         source = Source(self.spool, "store", decode_outcome, Budget(lambda: None, lambda _: None), self.clock)
         source.written = retrier.written
-        feed = StoreFeed(self.store, self.clock, [source], lambda _: None)
+        feed = StoreFeed(self.store, self.clock, [source], lambda _: None, tell_nobody)
         tasks = [
             asyncio.create_task(work)
             for work in (dispatcher.run(configured, asyncio.Event()), retrier.run(), feed.run())
