@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
 from bus.sentences import Said, said_by
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.lag import Reading
+from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.directory import Directory
 from bus.transports.nsq.partitions.layout import Layout, Place
-from bus.transports.nsq.protocol.http import NsqHttp
-from bus.transports.nsq.topology import Lane, Topology
+from bus.transports.nsq.partitions.rounds import Rounds
+from bus.transports.nsq.topology import Lane
+
+_SIDE_BY_SIDE: Final = 16
 
 
 class _Seen(NamedTuple):
@@ -27,20 +31,44 @@ class _Seen(NamedTuple):
 class Channels:
     """Makes the demanded channels wherever a partition is led, and deletes those that are not wanted any more.
 
+    Each nsqd is asked at its own pace, about all topics that are to be reviewed there at once.
+
+    Parameters
+    ----------
+    layout
+        Gives where a topic is.
+    made
+        Called with a topic that has a new channel.
+
     Attributes
     ----------
     troubles
         Why channels of a topic could not be made, by the nsqd.
     """
 
-    def __init__(self, http: NsqHttp, topology: Topology, directory: Directory, now: Callable[[], float]) -> None:
-        self._http = http
-        self._topology = topology
+    def __init__(
+        self,
+        dependencies: Dependencies,
+        directory: Directory,
+        layout: Callable[[str], Layout],
+        made: Callable[[str], None],
+    ) -> None:
+        self._http = dependencies.http
+        self._topology = dependencies.topology
+        self._now = dependencies.clock.monotonic
+        self._timeout = dependencies.config.timeout
         self._directory = directory
-        self._now = now
+        self._layout = layout
+        self._told = made
+        self._rounds = Rounds(self._review_at)
         self._seen: dict[tuple[str, int], _Seen] = {}
+        self._registered: dict[str, set[str]] = {}
         self._removals: dict[Lane, set[int]] = {}
         self.troubles: dict[tuple[str, Place], Said] = {}
+
+    async def run(self) -> None:
+        """Review what is to be reviewed, until cancelled."""
+        await self._rounds.run()
 
     @property
     def removing(self) -> set[str]:
@@ -77,53 +105,95 @@ class Channels:
         """Have a channel deleted no more."""
         self._removals.pop(lane, None)
 
-    async def review(self, topic: str, layout: Layout) -> bool:
-        """Make and delete channels where the partitions of a topic are led; whether one was made.
+    def review(self, topic: str) -> list[asyncio.Event]:
+        """Have channels made and deleted where the partitions of a topic are led; returns what is set when it is done.
 
-        Never raises for the network: what could not be done is in ``troubles``, and done the next time.
+        What could not be done is in ``troubles``, and done the next time.
         """
-        if layout.is_closed:
-            await self._register(topic)
+        places = set(self._leaders(topic))
+        for gone in [key for key in self.troubles if key[0] == topic and key[1] not in places]:
+            del self.troubles[gone]
+        if topic not in self._topology.topics and topic not in self.removing:
+            return []
+        return self._rounds.want(topic, places)
+
+    async def reviewed(self, topic: str) -> None:
+        """Review a topic and wait until that is done, for one time-out at most."""
+        ended = self.review(topic)
+        try:
+            async with asyncio.timeout(self._timeout):
+                for one in ended:
+                    await one.wait()
+        except TimeoutError:
+            return
+
+    def _leaders(self, topic: str) -> dict[Place, set[int]]:
+        """Return which partitions of a topic each nsqd leads."""
+        layout = self._layout(topic)
         leaders: dict[Place, set[int]] = {}
         for number, place in {**layout.readable, **layout.writable}.items():
             leaders.setdefault(place, set()).add(number)
-        for gone in [key for key in self.troubles if key[0] == topic and key[1] not in leaders]:
-            del self.troubles[gone]
-        made = await asyncio.gather(*(self._review_at(topic, place, led) for place, led in leaders.items()))
-        for lane, done in list(self._removals.items()):
-            if lane.topic == topic and done and done >= layout.numbers:
-                self.keep(lane)
-        return any(made)
+        return leaders
 
-    async def _review_at(self, topic: str, place: Place, numbers: Iterable[int]) -> bool:
+    async def _review_at(self, place: Place, topics: AbstractSet[str]) -> None:
+        at = self._now()
         try:
-            made = await self._make(topic, place, numbers)
+            there = await self._there(place, topics)
+        except NsqFault as fault:
+            self.troubles |= {(topic, place): said_by(fault) for topic in topics}
+            return
+        turns = asyncio.Semaphore(_SIDE_BY_SIDE)
+        async with asyncio.TaskGroup() as group:
+            for topic in topics:
+                group.create_task(self._review_topic(topic, place, there.get(topic, {}), at, turns))
+
+    async def _review_topic(
+        self, topic: str, place: Place, there: Mapping[int, set[str]], at: float, turns: asyncio.Semaphore
+    ) -> None:
+        try:
+            async with turns:
+                is_new = await self._make(topic, place, there, at)
+                await self._register(topic, self._topology.channels(topic) - self._registered.get(topic, set()))
         except NsqFault as fault:
             self.troubles[topic, place] = said_by(fault)
-            return False
+            return
         self.troubles.pop((topic, place), None)
-        return made
+        self._end_removals(topic)
+        if is_new:
+            self._told(topic)
 
-    async def _make(self, topic: str, place: Place, numbers: Iterable[int]) -> bool:
-        at, there = self._now(), await self._there(topic, place)
+    async def _make(self, topic: str, place: Place, there: Mapping[int, set[str]], at: float) -> bool:
+        """Make and delete channels of the partitions that an nsqd leads; whether one was made."""
         is_new = False
-        for number in sorted(there.keys() & set(numbers)):
+        for number in sorted(there.keys() & self._leaders(topic).get(place, set())):
             await self._delete(topic, place, number, there[number])
             missing = self._topology.channels(topic) - there[number]
+            await self._register(topic, missing)
             for channel in missing:
                 await self._http.create_channel(place.http, topic, number, channel)
             self._seen[topic, number] = _Seen(place, frozenset(there[number] | missing), self._now() if missing else at)
             is_new = is_new or bool(missing)
         return is_new
 
-    async def _there(self, topic: str, place: Place) -> Mapping[int, set[str]]:
-        """Return the channels of the partitions that an nsqd leads."""
-        stats = await self._http.stats(place.http, topic)
-        return {
-            found.partition: {channel.channel_name for channel in found.channels}
-            for found in stats
-            if found.topic_name == topic and found.partition is not None
-        }
+    async def _register(self, topic: str, channels: AbstractSet[str]) -> None:
+        """Have nsqlookupd know channels, where the topic takes no others."""
+        for channel in channels if self._layout(topic).is_closed else ():
+            await self._directory.register(topic, channel)
+            self._registered.setdefault(topic, set()).add(channel)
+
+    async def _there(self, place: Place, topics: AbstractSet[str]) -> Mapping[str, Mapping[int, set[str]]]:
+        """Return the channels of the partitions of topics that an nsqd has."""
+        there: dict[str, dict[int, set[str]]] = {}
+        for found in await self._http.stats(place.http, next(iter(topics)) if len(topics) == 1 else ""):
+            if found.topic_name in topics and found.partition is not None:
+                channels = {channel.channel_name for channel in found.channels}
+                there.setdefault(found.topic_name, {})[found.partition] = channels
+        return there
+
+    def _end_removals(self, topic: str) -> None:
+        for lane, done in list(self._removals.items()):
+            if lane.topic == topic and done and done >= self._layout(topic).numbers:
+                self.keep(lane)
 
     async def _delete(self, topic: str, place: Place, number: int, there: set[str]) -> None:
         for lane in [lane for lane in self._removals if lane.topic == topic]:
@@ -132,11 +202,3 @@ class Channels:
                 there.discard(lane.channel)
             if lane in self._removals:
                 self._removals[lane].add(number)
-
-    async def _register(self, topic: str) -> None:
-        """Have nsqlookupd know the channels of a topic that takes no others; SUB says why it does not work."""
-        for channel in self._topology.channels(topic):
-            try:
-                await self._directory.register(topic, channel)
-            except NsqFault:
-                return

@@ -49,10 +49,11 @@ class Routes:
         self._read = read
         self._changed = changed
         self._directory = Directory(dependencies.config.lookupd, dependencies.http, dependencies.clock)
-        self.channels = Channels(dependencies.http, dependencies.topology, self._directory, self._clock.monotonic)
+        self.channels = Channels(dependencies, self._directory, self.layout, self._have_found)
         self._layouts: dict[str, Layout] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._asked = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
 
     @property
     def has_partitions(self) -> bool:
@@ -75,7 +76,16 @@ class Routes:
                 self._haste.add(topic)
 
     async def run(self) -> None:
-        """Look up until cancelled."""
+        """Look up, and have channels made, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                group.create_task(self.channels.run())
+                await self._look()
+            finally:
+                self._group = None
+
+    async def _look(self) -> None:
         while self._config.lookupd:
             is_told = await self._directory.discover()
             self._asked.set()
@@ -96,6 +106,8 @@ class Routes:
         is_told = await self.look_up(topic)
         if self.layout(topic).is_absent:
             await self._create(topic)
+        elif self.layout(topic).is_partitioned:
+            await self._have_channels(topic)
         if not self.layout(topic).is_partitioned:
             if not is_told and self._topology.keeps_order(topic):
                 raise Disconnected(sentence("no nsqlookupd says where topic {topic} is", topic=topic))
@@ -110,6 +122,7 @@ class Routes:
             return False
         self.channels.remove(lane)
         await self.look_up(lane.topic)
+        await self.channels.reviewed(lane.topic)
         layout = self.layout(lane.topic)
         if layout.is_partitioned:
             return True
@@ -117,7 +130,7 @@ class Routes:
         return layout.is_absent
 
     async def look_up(self, topic: str) -> bool:
-        """Look a topic up, for producers too when it is published to, and have its channels made; never raises.
+        """Look a topic up, for producers too when it is published to, and have its channels reviewed; never raises.
 
         Whether somebody answered.
         """
@@ -126,8 +139,7 @@ class Routes:
                 is_told = await self._look_up_to_read(topic)
             else:
                 is_told, _ = await asyncio.gather(self._look_up_to_read(topic), self._look_up_to_write(topic))
-            if self.layout(topic).is_partitioned and await self.channels.review(topic, self.layout(topic)):
-                await self._look_up_to_write(topic)  # a partition without channels is not told of before
+        self.channels.review(topic)
         return is_told
 
     def conditions(self) -> dict[str, Said]:
@@ -159,9 +171,25 @@ class Routes:
             async with asyncio.timeout(self._config.timeout):
                 while not self.open_partitions(topic):
                     await self.look_up(topic)
+                    await self._have_channels(topic)
                     await self._clock.sleep(_MADE_WITHIN)
         except TimeoutError:
             return
+
+    async def _have_channels(self, topic: str) -> None:
+        """Have the channels of a topic made, and the partitions found that are not told of before they have some."""
+        await self.channels.reviewed(topic)
+        if self.layout(topic).missing or not self.layout(topic).writable:
+            await self._look_up_again(topic)
+
+    def _have_found(self, topic: str) -> None:
+        """Have the partitions of a topic found that have a channel since just now."""
+        if self._group is not None:
+            self._group.create_task(self._look_up_again(topic))
+
+    async def _look_up_again(self, topic: str) -> None:
+        async with self._locks.setdefault(topic, asyncio.Lock()):
+            await self._look_up_to_write(topic)
 
     def _wanted(self) -> set[str]:
         return {*self._topology.topics, *self._read(), *self.channels.removing}

@@ -1,0 +1,66 @@
+"""Where topics are, and that their channels are there: who holds up whom, and who is asked how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.partitions.layout import Place
+from bus.transports.nsq.partitions.routes import Routes
+from bus.transports.nsq.topology import Lane, Topology
+from tests.harness.waiting import until
+from tests.unit.transports.nsq.partition_nodes import PartitionNodes, dependencies
+
+ONE, TWO = (Place(Address(host, 4150), 4151) for host in ("one", "two"))
+TOPICS = [f"orders-{number}" for number in range(40)]
+
+
+def subscribed(*topics: str) -> Topology:
+    topology = Topology()
+    for topic in topics:
+        topology.add(Lane(topic, "billing"))
+    return topology
+
+
+@asynccontextmanager
+async def running(nodes: PartitionNodes, topology: Topology, **changes: float) -> AsyncIterator[Routes]:
+    routes = Routes(dependencies(nodes, topology, **changes), set, lambda _: None)
+    task = asyncio.create_task(routes.run())
+    try:
+        yield routes
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_an_nsqd_that_hangs_holds_up_neither_lookups_nor_channels_elsewhere() -> None:
+    nodes = PartitionNodes({topic: {0: ONE, 1: TWO} for topic in TOPICS})
+    nodes.hanging.add(ONE.http)
+    async with running(nodes, subscribed(*TOPICS), lookup_interval=600.0) as routes:
+        await until(
+            lambda: all(routes.open_partitions(topic) == {1: TWO} for topic in TOPICS),
+            within=5.0,
+            what="all topics are found, and published to where their nsqd answers",
+        )
+
+
+async def test_an_nsqd_is_asked_for_the_channels_of_many_topics_at_once() -> None:
+    nodes = PartitionNodes({topic: {0: ONE, 1: TWO} for topic in TOPICS})
+    for topic in TOPICS:
+        nodes.channels[topic].add("billing")
+    async with running(nodes, subscribed(*TOPICS), lookup_interval=600.0) as routes:
+        await until(
+            lambda: all(len(routes.open_partitions(topic)) == 2 for topic in TOPICS), within=5.0, what="all are open"
+        )
+    for place in (ONE, TWO):
+        assert len([nsqd for nsqd, _ in nodes.asked if nsqd == place.http]) < len(TOPICS) / 2
+
+
+async def test_who_makes_a_topic_waits_for_its_channels_as_long_as_for_one_answer() -> None:
+    nodes = PartitionNodes({"orders": {0: ONE, 1: TWO}})
+    nodes.hanging.add(ONE.http)
+    async with running(nodes, subscribed("orders"), timeout=0.2) as routes, asyncio.timeout(5.0):
+        assert await routes.prepare("orders")
+        assert routes.open_partitions("orders") == {1: TWO}
