@@ -83,6 +83,8 @@ class NsqTransport:
             try:
                 looking = lasting("looking for partitions", self._routes.run, self._dependencies.clock.sleep)
                 group.create_task(looking)
+                connecting = lasting("connecting to partitions", self._partitions.run, self._dependencies.clock.sleep)
+                group.create_task(connecting)
                 await self._cluster.run()
             finally:
                 self._group = None
@@ -163,7 +165,7 @@ class NsqTransport:
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""
-        found = self._cluster.conditions() | self._routes.conditions()
+        found = self._cluster.conditions() | self._routes.conditions(self._partitions.troubles())
         for consumer in self._consumers:
             found |= consumer.refusals()
         return found

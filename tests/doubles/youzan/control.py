@@ -28,6 +28,8 @@ class Control:
             "/find": self._find,
             "/nsqd/kill": self._kill,
             "/nsqd/restart": self._restart,
+            "/nsqd/hang": self._hang,
+            "/nsqd/wake": self._wake,
             "/lookupd": self._lookupd,
             "/forget": self._forget,
             "/journal": self._journal,
@@ -76,6 +78,12 @@ class Control:
 
     async def _restart(self, order: dict[str, Any]) -> None:
         await self._cluster.restart(order["nsqd"])
+
+    async def _hang(self, order: dict[str, Any]) -> None:
+        self._cluster.nsqds[order["nsqd"]].hang()
+
+    async def _wake(self, order: dict[str, Any]) -> None:
+        self._cluster.nsqds[order["nsqd"]].wake()
 
     async def _lookupd(self, order: dict[str, Any]) -> None:
         lookupd = self._cluster.lookupds[order["lookupd"]]

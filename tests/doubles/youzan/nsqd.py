@@ -29,6 +29,8 @@ class Nsqd:
         The commands that it got, oldest first.
     counters
         What it did, and the codes of what it refused.
+    awake
+        Set unless it hangs: then it takes connections and bytes, and neither answers nor sends anything.
     """
 
     def __init__(self, number: int, topics: Topics, limits: Limits, tcp: int, http: int) -> None:
@@ -44,6 +46,8 @@ class Nsqd:
         self.keep: Callable[[Partition, int], None] = lambda _partition, _count: None
         self.changed: Callable[[], None] = lambda: None
         self.now = time.monotonic
+        self.awake = asyncio.Event()
+        self.awake.set()
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
 
@@ -70,8 +74,19 @@ class Nsqd:
         """Listen."""
         self._server = await asyncio.start_server(self._serve, HOST, self.tcp)
 
+    def hang(self) -> None:
+        """Be silent, as a process does that is stopped or waits for its disk."""
+        self.awake.clear()
+
+    def wake(self) -> None:
+        """Answer and send again, what came meanwhile too."""
+        self.awake.set()
+        for partition in self.topics.partitions():
+            partition.hand_out(self.now())
+
     async def kill(self) -> None:
         """Stop listening and cut all connections."""
+        self.awake.set()
         if self._server is not None:
             self._server.close()
             self._server = None

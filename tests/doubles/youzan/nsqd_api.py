@@ -36,6 +36,7 @@ class NsqdApi:
         """What its HTTP server serves."""
 
         async def answer(request: Request) -> Answer:
+            await self._nsqd.awake.wait()
             return routed(self._routes, request)
 
         return answer

@@ -133,6 +133,14 @@ class YouzanDouble:
         """Start an nsqd that was killed, on the same ports and with its messages."""
         self._order("/nsqd/restart", nsqd=nsqd)
 
+    def hang_nsqd(self, nsqd: int) -> None:
+        """Have an nsqd take connections and bytes, and answer and send nothing; lookups go on to name it."""
+        self._order("/nsqd/hang", nsqd=nsqd)
+
+    def wake_nsqd(self, nsqd: int) -> None:
+        """Have an nsqd go on that hung, with what it was sent meanwhile too."""
+        self._order("/nsqd/wake", nsqd=nsqd)
+
     def set_lookupd(self, lookupd: int, **changes: object) -> None:
         """Change an nsqlookupd.
 

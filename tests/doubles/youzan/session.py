@@ -51,7 +51,9 @@ class Session:
     @property
     def wants_more(self) -> bool:
         """Whether RDY allows another message now."""
-        return not self._closing and self.channel is not None and self.channel.held_by(self) < self.ready
+        if self._closing or self.channel is None or not self._nsqd.awake.is_set():
+            return False
+        return self.channel.held_by(self) < self.ready
 
     @property
     def msg_timeout(self) -> float:
@@ -84,6 +86,7 @@ class Session:
         try:
             async with asyncio.timeout(self.identity.heartbeat * _PATIENCE or None):
                 command = await frames.read_command(self._reader)
+            await self._nsqd.awake.wait()
             answer = await self._answer(command)
         except Refused as refused:
             self._writer.write(frames.frame(frames.ERROR, refused.text.encode()))
@@ -192,6 +195,7 @@ class Session:
     async def _heartbeats(self) -> None:
         while every := self.identity.heartbeat:
             await asyncio.sleep(every)
+            await self._nsqd.awake.wait()
             self._writer.write(frames.frame(frames.RESPONSE, b"_heartbeat_"))
             self._nsqd.counters["heartbeats"] += 1
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from bus.errors import TransportRefused
+from bus.ports.transport import Outgoing
 from bus.testing.quarantine import MemoryQuarantine
+from bus.transports.nsq import NsqTransport
 from bus.transports.nsq.partitions.layout import partition_of
 from tests.doubles.youzan.running import NOT_EXIST, NOT_LEADER, YouzanDouble
 from tests.harness.http import PLAIN
@@ -69,8 +72,9 @@ async def test_messages_without_a_key_avoid_a_partition_that_takes_none_and_its_
         keyed = outgoing(code, range(220, 240))
         confirmed = await transport.publish(keyed)
         assert list(confirmed) == [partition_of(item.message.key, 2) == 0 for item in keyed]
-        said = transport.conditions()[f"nsq partitions of {code}"]
-        assert str(said) == "1 of 2 partitions take no messages: 1; messages of their keys wait"
+        said = "1 of 2 partitions take no messages: 1; messages of their keys wait"
+        name = f"nsq partitions of {code}"
+        await until(lambda: str(transport.conditions().get(name)) == said, what="it is told of")
         shared.set_writable(code, 1, writable=True)
         await publish(transport, [item for item, done in zip(keyed, confirmed, strict=True) if not done])
         await first_deliveries(consumer, range(240))
@@ -218,3 +222,50 @@ async def test_changes_go_to_whichever_nsqlookupd_leads(tmp_path: Path, code: st
 
 def _put(port: int, code: str) -> None:
     httpx.post(f"http://127.0.0.1:{port}/pub", params={"topic": code}, content=b"hello", **PLAIN).raise_for_status()
+
+
+async def test_an_nsqd_that_hangs_does_not_slow_what_goes_to_the_partitions_of_others(
+    own: YouzanDouble, code: str
+) -> None:
+    own.create_topic(code, partitions=2)
+    async with opened(config(own)) as transport:
+        await transport.ensure(*wanted(code))
+        consumer = await transport.consume(code, "billing")
+        await publish(transport, outgoing(code, range(20)))
+        await first_deliveries(consumer, range(20))
+        hanging = own.leader(code, 0)
+        own.hang_nsqd(hanging)
+        stuck, others = await _apart(transport, outgoing(code, range(20, 220)))
+        said = transport.conditions()[f"nsq partitions of {code}"]
+        assert str(said).startswith(f"partition 0 at nsqd 127.0.0.1:{own.nsqds[hanging].tcp} takes no messages: ")
+        began = time.monotonic()
+        for n in range(0, len(others), 10):
+            await publish(transport, others[n : n + 10])
+            assert not any(await transport.publish(stuck[n : n + 10]))
+        assert time.monotonic() - began < config(own).timeout
+        await first_deliveries(consumer, [int(item.message.biz_id.removeprefix("order-")) for item in others])
+        own.wake_nsqd(hanging)
+        await publish(transport, stuck)
+        await first_deliveries(consumer, [int(item.message.biz_id.removeprefix("order-")) for item in stuck])
+        await until(lambda: not any(transport.conditions().values()), what="nothing is wrong any more")
+
+
+async def test_a_partition_that_fails_to_write_is_told_of_until_it_writes(shared: YouzanDouble, code: str) -> None:
+    shared.create_topic(code, partitions=1)
+    async with opened(config(shared)) as transport:
+        await transport.ensure(*wanted(code))
+        shared.set_failing(code, 0, failing=True)
+        publishing = asyncio.create_task(publish(transport, outgoing(code, range(20))))
+        name = f"nsq partitions of {code}"
+        await until(lambda: "E_PUB_FAILED" in str(transport.conditions().get(name, "")), what="it is told of")
+        shared.set_failing(code, 0, failing=False)
+        await publishing
+        assert name not in transport.conditions()
+        await first_deliveries(await transport.consume(code, "billing"), range(20))
+
+
+async def _apart(transport: NsqTransport, batch: list[Outgoing]) -> tuple[list[Outgoing], list[Outgoing]]:
+    """Publish once a message of each of two partitions, the first of which hangs, and return the rest by partition."""
+    shares = [[item for item in batch if partition_of(item.message.key, 2) == number] for number in (0, 1)]
+    assert await transport.publish([shares[0][0], shares[1].pop(0)]) == [False, True]
+    return shares[0], shares[1]

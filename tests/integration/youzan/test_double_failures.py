@@ -183,3 +183,18 @@ def test_an_order_that_makes_no_sense_is_refused(own: YouzanDouble) -> None:
         own.move_leader("orders", 0, 2)
     with pytest.raises(ValueError, match="none of"):
         own.set_lookupd(1, fault="sings")
+
+
+def test_an_nsqd_that_hangs_answers_when_it_goes_on(own: YouzanDouble, dial: Dial) -> None:
+    own.create_topic("orders")
+    own.create_channel("orders", "billing")
+    producer, consumer = dial(own, 1), dial(own, 1).subscribe(SUB)
+    own.hang_nsqd(1)
+    producer.send(PUB, b"one")
+    url = f"http://127.0.0.1:{own.nsqds[1].http}/ping"
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(url, trust_env=False, timeout=0.1)
+    assert own.partitions("orders")[0]["messages"] == 0
+    own.wake_nsqd(1)
+    assert producer.frame() == Frame(RESPONSE, b"OK")
+    assert consumer.message(details=True).body == b"one"

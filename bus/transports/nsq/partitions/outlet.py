@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
-from bus.sentences import sentence
+from bus.sentences import Said, said_by, sentence
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.batches import split
 from bus.transports.nsq.confirming import answers_of
@@ -20,13 +20,25 @@ from bus.transports.nsq.protocol.frames import read_traced
 from bus.transports.nsq.protocol.http import Limits
 
 _log = logging.getLogger(__name__)
-_AWAY_FOR: Final = 0.2
-_LONGEST_AWAY: Final = 5.0
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 5.0
+_PATIENCE: Final = 2.0
+_TOLD_FOR: Final = 30.0
 _UNKNOWN: Final = Limits(0, 0)
+
+Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None] | None"]
 
 
 class Outlet:
     """Publishes to one partition where it is led; connects when there is something to publish.
+
+    Messages wait a moment for a connection, and not at all for a partition that took none of those before them: it is
+    connected to beside, so that it does not hold up what goes to others.
+
+    Parameters
+    ----------
+    spawn
+        Begins a task, unless nothing runs any more.
 
     Attributes
     ----------
@@ -38,7 +50,7 @@ class Outlet:
         What its nsqd takes; zeros before the first connection.
     """
 
-    def __init__(self, topic: str, partition: int, place: Place, dependencies: Dependencies) -> None:
+    def __init__(self, topic: str, partition: int, place: Place, dependencies: Dependencies, spawn: Spawn) -> None:
         self.place = place
         self.load = 0
         self.sent = 0
@@ -50,16 +62,32 @@ class Outlet:
         self._haste = dependencies.haste
         self._topology = dependencies.topology
         self._clock = dependencies.clock
-        self._backoff = Backoff(_AWAY_FOR, _LONGEST_AWAY, dependencies.noise)
-        self._away_until = 0.0
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dependencies.noise)
+        self._spawn = spawn
         self._connection: Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[None] | None = None
+        self._patient_until = 0.0
         self._is_left = False
+        self._fault: NsqFault | None = None
+        self._failed = 0.0
+
+    @property
+    def trouble(self) -> Said:
+        """Why it took no messages lately; empty text when it takes them, or nobody has tried for a while."""
+        if self._fault is None or self._clock.monotonic() - self._failed > _TOLD_FOR:
+            return ""
+        return sentence(
+            "partition {number} at nsqd {address} takes no messages: {error}; messages of its keys wait",
+            number=self._partition,
+            address=str(self.place.tcp),
+            error=said_by(self._fault),
+        )
 
     async def publish(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[int]:
         """Publish messages in order and return the keys of those that were confirmed; never raises for the network.
 
         An error costs the connection, and has the topic looked up at once: the partition may be led elsewhere.
+        Waits for little more than one time-out.
 
         Parameters
         ----------
@@ -71,7 +99,8 @@ class Outlet:
         try:
             return await self._publish(bodies, traces)
         except NsqFault as fault:
-            self._tell(fault)
+            self._haste.add(self._topic)
+            _log.debug("partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
             return []
         finally:
             self.load -= len(bodies)
@@ -81,6 +110,8 @@ class Outlet:
     def leave(self) -> None:
         """Close the connection once nothing is on its way over it."""
         self._is_left = True
+        if self._connecting is not None:
+            self._connecting.cancel()
         if not self.load:
             self._drop(self._connection, sentence("the partition is led elsewhere"))
 
@@ -96,9 +127,11 @@ class Outlet:
             return []
         answers = await answers_of(connection, [command for _, command in parts], self._config.timeout)
         fault = next((answer for answer in answers if isinstance(answer, NsqFault)), None)
-        if fault is not None:
-            self._tell(fault)
+        if fault is None:
+            self._succeed()
+        else:
             self._drop(connection, str(fault))
+            self._fail(fault)
         held = [(part, answer) for (part, _), answer in zip(parts, answers, strict=True) if isinstance(answer, bytes)]
         if traces:
             self._tell_traced([answer for _, answer in held])
@@ -134,31 +167,45 @@ class Outlet:
             )
 
     async def _connected(self) -> Connection:
-        """Return the connection, made anew when it is gone; fails at once for a moment after it could not be made."""
-        async with self._connecting:
-            if self._connection is None or not self._connection.alive:
-                if self._clock.monotonic() < self._away_until:
-                    raise self._unreached()
-                self._connection = await self._connect()
-            return self._connection
+        """Return the connection, or have it made; raises ``Disconnected`` when that takes longer than a moment."""
+        if self._connection is None or not self._connection.alive:
+            self._begin()
+            patience = self._patient_until - self._clock.monotonic()
+            if self._connecting is not None and self._fault is None and patience > 0:
+                await asyncio.wait([self._connecting], timeout=patience)
+        if self._connection is None or not self._connection.alive:
+            raise Disconnected(sentence("nsqd {address} was not reached just now", address=str(self.place.tcp)))
+        return self._connection
 
-    async def _connect(self) -> Connection:
+    def _begin(self) -> None:
+        """Connect beside what goes on, unless that is under way."""
+        if not self._is_left and (self._connecting is None or self._connecting.done()):
+            self._patient_until = self._clock.monotonic() + _PATIENCE
+            self._connecting = self._spawn(self._connect)
+
+    async def _connect(self) -> None:
+        """Make the connection, after a pause when something has failed; never raises for the network."""
+        if self._fault is not None:
+            await self._clock.sleep(self._backoff.fail())
         connection, ready = None, None
         try:
             async with asyncio.timeout(self._config.timeout):
                 connection = await connect(self.place.tcp, self._config)
                 self.limits = await self._http.limits(self.place.http)
                 await self._check_channels()
-            ready = connection
-            self._backoff.succeed()
+            self._connection = ready = connection
         except TimeoutError:
-            raise self._unreached() from None
+            late = sentence(
+                "{address} does not answer within {seconds} s",
+                address=str(self.place.tcp),
+                seconds=f"{self._config.timeout:g}",
+            )
+            self._note(Disconnected(late))
+        except NsqFault as fault:
+            self._note(fault)
         finally:
-            if ready is None:
-                self._away_until = self._clock.monotonic() + self._backoff.fail()
-                if connection is not None:
-                    await connection.close()
-        return ready
+            if ready is None and connection is not None:
+                await connection.close()
 
     async def _check_channels(self) -> None:
         """Raise unless the partition has all channels: it may have been made anew while there was no connection."""
@@ -176,13 +223,23 @@ class Outlet:
             )
         )
 
-    def _unreached(self) -> Disconnected:
-        return Disconnected(sentence("nsqd {address} was not reached just now", address=str(self.place.tcp)))
+    def _succeed(self) -> None:
+        if self._fault is not None:
+            _log.info("partition %d of %s at nsqd %s takes messages", self._partition, self._topic, self.place.tcp)
+        self._fault = None
+        self._backoff.succeed()
 
-    def _tell(self, fault: NsqFault) -> None:
-        """Log what went wrong, and have the topic looked up."""
-        level = logging.WARNING if isinstance(fault, Answered) else logging.INFO
-        _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
+    def _fail(self, fault: NsqFault) -> None:
+        """Note why messages were not taken, and connect anew."""
+        self._note(fault)
+        self._begin()
+
+    def _note(self, fault: NsqFault) -> None:
+        """Note what went wrong, log the first fault in a row, and have the topic looked up."""
+        if self._fault is None:
+            level = logging.WARNING if isinstance(fault, Answered) else logging.INFO
+            _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
+        self._fault, self._failed = fault, self._clock.monotonic()
         self._haste.add(self._topic)
 
     def _drop(self, connection: Connection | None, why: object) -> None:
@@ -198,6 +255,24 @@ class Outlets:
     def __init__(self, dependencies: Dependencies) -> None:
         self._dependencies = dependencies
         self._outlets: dict[tuple[str, int], Outlet] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Make connections until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._group = None
+
+    def troubles(self) -> dict[str, list[Said]]:
+        """Return why partitions of a topic take no messages, by the topic."""
+        found: dict[str, list[Said]] = {}
+        for (topic, _), outlet in sorted(self._outlets.items(), key=lambda item: item[0]):
+            if trouble := outlet.trouble:
+                found.setdefault(topic, []).append(trouble)
+        return found
 
     def of(self, topic: str, partition: int, place: Place) -> Outlet:
         """Return the outlet to a partition that is led there."""
@@ -205,7 +280,8 @@ class Outlets:
         if outlet is None or outlet.place != place:
             if outlet is not None:
                 outlet.leave()
-            outlet = self._outlets[topic, partition] = Outlet(topic, partition, place, self._dependencies)
+            outlet = Outlet(topic, partition, place, self._dependencies, self._spawn)
+            self._outlets[topic, partition] = outlet
         return outlet
 
     def follow(self, topic: str, led: Mapping[int, Place]) -> None:
@@ -219,3 +295,6 @@ class Outlets:
         """Close all connections."""
         await asyncio.gather(*(outlet.close() for outlet in self._outlets.values()))
         self._outlets.clear()
+
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None] | None:
+        return self._group.create_task(work()) if self._group is not None else None

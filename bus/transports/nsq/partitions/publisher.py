@@ -8,6 +8,7 @@ from typing import Final
 
 from bus.domain.identity import trace_number
 from bus.ports.transport import Outgoing
+from bus.sentences import Said
 from bus.transports.nsq.batches import tell_too_large
 from bus.transports.nsq.codec import wrap
 from bus.transports.nsq.node import Dependencies
@@ -35,9 +36,17 @@ class PartitionPublisher:
         self._haste = dependencies.haste
         self._outlets = Outlets(dependencies)
 
+    async def run(self) -> None:
+        """Make connections until cancelled."""
+        await self._outlets.run()
+
     def has(self, topic: str) -> bool:
         """Whether the topic has partitions."""
         return self._routes.layout(topic).is_partitioned
+
+    def troubles(self) -> dict[str, list[Said]]:
+        """Return why partitions of a topic take no messages, by the topic."""
+        return self._outlets.troubles()
 
     def follow(self, topic: str) -> None:
         """Leave the nsqds on which partitions of a topic were and are not any more."""
@@ -46,8 +55,7 @@ class PartitionPublisher:
     async def publish(self, topic: str, batch: Mapping[int, Outgoing]) -> set[int]:
         """Return which messages a partition confirmed, by their keys; never raises for the network.
 
-        Waits for three time-outs at most: it tries no further partition after the first, to connect may take another
-        one, and so may the answer.
+        Waits for little more than two time-outs: it tries no further partition after the first.
         """
         bodies = {index: wrap(item.payload) for index, item in batch.items()}
         is_traced = self._topology.is_traced(topic)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.domain.routing.rooms import Access
-from bus.sentences import Said, sentence
+from bus.sentences import Said, joined, sentence
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import Disconnected
 from bus.transports.nsq.lag import Reading
@@ -142,13 +142,20 @@ class Routes:
         self.channels.review(topic)
         return is_told
 
-    def conditions(self) -> dict[str, Said]:
-        """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics."""
+    def conditions(self, refusing: Mapping[str, Iterable[Said]]) -> dict[str, Said]:
+        """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics.
+
+        Parameters
+        ----------
+        refusing
+            What publishers met at partitions of a topic that take no messages, though they are said to.
+        """
         found: dict[str, Said] = {f"nsqlookupd {one}": text for one, text in self._directory.troubles.items()}
         for topic in self._topology.topics:
             layout = self.layout(topic)
-            if layout.missing:
-                found[f"nsq partitions of {topic}"] = _missing(layout)
+            closed = [_missing(layout)] if layout.missing else []
+            if said := joined([*closed, *refusing.get(topic, ())]):
+                found[f"nsq partitions of {topic}"] = said
             if dissent := disagreement(layout, keeps_order=self._topology.keeps_order(topic)):
                 found[f"nsq order of {topic}"] = dissent
         return found | {

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from bus.domain.routing.answers import Answer
 from bus.domain.routing.listlookup import Listed
 from bus.domain.routing.rooms import Access
+from bus.ports.clock import Clock
 from bus.testing.clock import ManualClock
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.node import Dependencies
@@ -76,7 +77,7 @@ class PartitionNodes:
 
 
 def dependencies(
-    nodes: PartitionNodes, topology: Topology, clock: ManualClock | None = None, **changes: float
+    nodes: PartitionNodes, topology: Topology, clock: Clock | None = None, **changes: float
 ) -> Dependencies:
     """Return what parts of a transport need that has these nodes around it."""
     config = NsqConfig(lookupd=(LOOKUPD,), **changes)

@@ -1,0 +1,98 @@
+"""Publishing to partitions, each against a peer that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.clock import SystemClock
+from bus.ports.clock import Clock
+from bus.testing.clock import ManualClock
+from bus.transports.nsq.config import Address
+from bus.transports.nsq.partitions.layout import Place
+from bus.transports.nsq.partitions.outlet import Outlet, Outlets
+from bus.transports.nsq.topology import Topology
+from tests.harness.waiting import until
+from tests.unit.transports.nsq.partition_nodes import PartitionNodes, dependencies
+from tests.unit.transports.nsq.scripted_peer import Script, frame, identified, next_line, peer
+
+TOPIC = "orders"
+OUTLET = "bus.transports.nsq.partitions.outlet"
+
+
+def taking(answer: Callable[[str], bytes | None], commands: list[str] | None = None) -> Script:
+    """Agree, and answer each publish, whose line is given."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await identified(reader)
+        writer.write(frame(b"{}"))
+        while line := (await next_line(reader)).decode().strip():
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+            if commands is not None:
+                commands.append(line)
+            if found := answer(line):
+                writer.write(found)
+
+    return script
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+@asynccontextmanager
+async def outlet_to(address: Address, clock: Clock, **changes: float) -> AsyncIterator[Outlet]:
+    place = Place(address, 4151)
+    nodes = PartitionNodes({TOPIC: {0: place}})
+    outlets = Outlets(dependencies(nodes, Topology(), clock, **changes))
+    running = asyncio.create_task(outlets.run())
+    await asyncio.sleep(0)
+    try:
+        yield outlets.of(TOPIC, 0, place)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await outlets.close()
+
+
+async def test_only_the_first_messages_wait_for_an_nsqd_that_hangs() -> None:
+    async with peer(silent) as address, outlet_to(address, SystemClock(), timeout=600.0) as outlet:
+        began = time.monotonic()
+        for _ in range(20):
+            assert await outlet.publish({1: b"one"}, {}) == []
+        assert time.monotonic() - began < 5.0
+
+
+async def test_a_partition_that_refuses_is_told_of_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, OUTLET)
+    clock, answers = ManualClock(), [frame(b"E_PUB_FAILED write of the log failed", 1)]
+    async with peer(taking(lambda _: answers[0])) as address, outlet_to(address, clock) as outlet:
+        assert outlet.trouble == ""
+        for _ in range(5):
+            assert await outlet.publish({1: b"one"}, {}) == []
+            await clock.advance(6.0)
+            await until(lambda: outlet._connection, within=5.0, what="it is connected to again")
+        said = f"partition 0 at nsqd {address} takes no messages: E_PUB_FAILED write of the log failed"
+        assert str(outlet.trouble) == f"{said}; messages of its keys wait"
+        answers[0] = frame(b"OK")
+        assert await outlet.publish({1: b"one"}, {}) == [1]
+        assert outlet.trouble == ""
+    told = [record.getMessage() for record in caplog.records]
+    assert told == [
+        f"partition 0 of orders at nsqd {address}: E_PUB_FAILED write of the log failed",
+        f"partition 0 of orders at nsqd {address} takes messages",
+    ]
+
+
+async def test_a_partition_that_nobody_tries_any_more_is_not_told_of() -> None:
+    clock = ManualClock()
+    async with peer(taking(lambda _: frame(b"E_PUB_FAILED", 1))) as address, outlet_to(address, clock) as outlet:
+        await outlet.publish({1: b"one"}, {})
+        assert outlet.trouble
+        await clock.advance(31.0)
+        assert outlet.trouble == ""
