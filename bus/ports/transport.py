@@ -70,7 +70,8 @@ class Consumer(Protocol):
     def ack(self, incoming: Sequence[Incoming]) -> None:
         """Finish messages, in any order; an ack lost in a crash brings its message again. May be called twice.
 
-        A message whose connection or partition was lost meanwhile is somebody else's by now: no effect.
+        A message whose connection or partition was lost meanwhile is somebody else's by now: no effect but that this
+        consumer may finish it when it gets it again.
         """
         ...
 

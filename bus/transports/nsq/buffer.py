@@ -30,6 +30,7 @@ _MS: Final = 1000
 _TOUCHES: Final = 4
 """Times that a message is touched before its time-out would have been."""
 _ACTIVE_FOR: Final = 2.0
+_MOST_FINISHED: Final = 1000
 _LATE: Final = 1000
 """How many ids are remembered of messages that were finished or given back too late, which nsqd may refuse."""
 
@@ -105,7 +106,7 @@ class NodeBuffer:
 
     A partition that another nsqd leads by now is the same one: what is held of it stays. A message that nsqd delivers
     again while its receiver still holds it is not handed out a second time: finishing it then counts for the new
-    delivery.
+    delivery. One that was finished while there was no connection is finished as soon as it is delivered again.
 
     Attributes
     ----------
@@ -129,6 +130,7 @@ class NodeBuffer:
         self._allowed = 0
         self._overcounted = 0
         self._late: deque[bytes] = deque(maxlen=_LATE)
+        self._finished: dict[bytes, bytes] = {}
         self._active_until = 0.0
         self._leaving = False
         self.refusal: Said = ""
@@ -179,8 +181,9 @@ class NodeBuffer:
             return
         self._source = source
         self._turned.set()
-        if self._connection is not None:
-            self._connection.end(Disconnected(sentence("the partition is led elsewhere")))
+        if (connection := self._connection) is not None:
+            self._unlink()  # what is finished from now on has to wait for the next connection
+            connection.end(Disconnected(sentence("the partition is led elsewhere")))
 
     async def _pause(self, backoff: Backoff) -> None:
         """Wait before the next try; a partition is looked up meanwhile, and tried at once where it is found."""
@@ -253,20 +256,27 @@ class NodeBuffer:
         return False
 
     def finish(self, messages: list[Held]) -> None:
-        """Finish messages; no effect for those whose connection is gone."""
-        self._end(messages, commands.fin)
+        """Finish messages; those whose connection is gone, when they come again."""
+        for held in self._end(messages, commands.fin):
+            self._finished[held.id] = held.payload[:_STAMP]
+            if len(self._finished) > _MOST_FINISHED:
+                del self._finished[next(iter(self._finished))]
 
     def give_back(self, messages: list[Held]) -> None:
         """Have nsqd deliver messages again, to whoever is ready."""
         self._end(messages, commands.req)
 
-    def _end(self, messages: list[Held], command: Callable[[bytes], bytes]) -> None:
-        mine = [held for held in messages if self._forget(held)]
-        if mine and self._connection is not None:
-            self._connection.send(b"".join([command(held.id) for held in mine]))
-            now, agreed = self._clock.monotonic(), self._connection.agreed
+    def _end(self, messages: list[Held], command: Callable[[bytes], bytes]) -> list[Held]:
+        """Tell nsqd how messages end; return those of which it cannot be told, for their connection is gone."""
+        ended = [held for held in messages if self._forget(held)]
+        connection = self._connection if self._connection is not None and self._connection.alive else None
+        mine = [held for held in ended if held.connection is connection]
+        if mine and connection is not None:
+            connection.send(b"".join([command(held.id) for held in mine]))
+            now, agreed = self._clock.monotonic(), connection.agreed
             soon, later = agreed.msg_timeout / _MS, agreed.max_msg_timeout / _MS
             self._late += [held.id for held in mine if now - held.touched >= soon or now - held.since >= later]
+        return [held for held in ended if held.connection is not connection]
 
     def _refused(self, message_id: bytes) -> None:
         """Make up for a message that nsqd sent but does not have in flight here, so that its end was refused.
@@ -300,7 +310,7 @@ class NodeBuffer:
         was_active, self._active_until = self._active_until > now, now + _ACTIVE_FOR
         new: list[Held] = []
         copies = False
-        for payload in payloads:
+        for payload in self._unfinished(connection, payloads) if self._finished else payloads:
             _, attempts, message_id = read_message(payload)
             if attempts > 1 and self._source.is_ordered:
                 metrics.ORDERED_AGAIN.labels(*labels.SUBSCRIPTIONS.of(*self._lane)).inc()
@@ -330,15 +340,26 @@ class NodeBuffer:
             if not was_active:
                 self._owner.reconsider()
 
+    def _unfinished(self, connection: Connection, payloads: list[bytes]) -> list[bytes]:
+        """Finish what was finished while there was no connection, and return the rest."""
+        left: list[bytes] = []
+        for payload in payloads:
+            message_id = read_message(payload)[2]
+            if self._finished.get(message_id) == payload[:_STAMP]:
+                connection.send(commands.fin(message_id))
+            else:
+                left.append(payload)
+        return left
+
     def _forget(self, held: Held) -> bool:
-        """Hold a message no more; whether nsqd still waits for it to be finished or given back."""
+        """Hold a message no more; whether it was held until now."""
         if held.state is State.DONE:
             return False
         held.state = State.DONE
         if self._held.get(held.id) is not held:  # another message has its id by now
             return False
         del self._held[held.id]
-        return held.connection is self._connection
+        return True
 
     def _link(self, connection: Connection) -> None:
         self._connection = connection

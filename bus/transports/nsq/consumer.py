@@ -88,7 +88,10 @@ class NsqConsumer:
             self._asked = self._clock.monotonic()
 
     def ack(self, incoming: Sequence[Incoming]) -> None:
-        """Finish messages; what nsqd has given up waiting for, or whose connection is gone, comes again."""
+        """Finish messages; what nsqd has given up waiting for comes again, here or elsewhere.
+
+        What comes again here since its connection was gone is finished then, and not handed out.
+        """
         taken = self._let_go(incoming)
         for buffer, messages in _by_buffer(taken).items():
             buffer.finish(messages)
