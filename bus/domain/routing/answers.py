@@ -134,14 +134,21 @@ def merge(answers: Sequence[Answer | None], kept: Answer | None) -> Merged:
 def union(answers: Sequence[Answer]) -> Answer:
     """Return what several nsqlookupds of one cluster know together, of which none may know all.
 
-    Partitions are the first one's, which those of the fork have in common.
+    Where two tell of the same partition, the one before is right: whoever asks puts the one that leads first.
     """
     found = [answer for answer in answers if not answer.refusal]
     if not found:
         return answers[0]
     channels = sorted({channel for answer in found for channel in answer.channels})
     producers = distinct(peer for answer in found for peer in answer.producers)
-    return Answer(tuple(channels), tuple(producers), found[0].partitions, found[0].meta)
+    of_fork = [answer for answer in found if answer.partitions is not None]
+    if not of_fork:
+        return Answer(tuple(channels), tuple(producers))
+    partitions = {number: peer for answer in reversed(of_fork) for number, peer in (answer.partitions or {}).items()}
+    meta = next((answer.meta for answer in of_fork if answer.meta is not None), None)
+    return Answer(
+        tuple(channels), tuple(producers), {number: partitions[number] for number in sorted(partitions, key=int)}, meta
+    )
 
 
 def distinct(peers: Iterable[Peer]) -> list[Peer]:

@@ -114,6 +114,10 @@ def test_nsqlookupds_of_one_cluster_know_together_what_each_knows() -> None:
     assert union([Answer(("x",), (A,)), NONE, Answer(("y",), (B, A))]) == Answer(("x", "y"), (A, B))
     assert union([NONE, NONE]) == NONE
     assert union([FORK, FORK]) == FORK
+    assert union([STOCK, FORK]) == Answer(("default", "x"), (A, B, C), FORK.partitions, FORK.meta)
+    behind = Answer(("default",), (D,), {"0": D, "1": D})
+    assert union([FORK, behind]) == Answer(("default",), (C, D), {"0": C, "1": D}, FORK.meta)
+    assert union([behind, FORK]) == Answer(("default",), (D, C), {"0": D, "1": D}, FORK.meta)
 
 
 def test_lists_are_merged() -> None:
