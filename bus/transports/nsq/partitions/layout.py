@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -14,6 +14,8 @@ from bus.transports.nsq.config import Address
 NO_PORT = 0
 _UNKNOWN = "Key not found"  # the fork's refusal of a producer's lookup; that of a topic without channels is another
 MOST_PARTITIONS = 1023  # a message's id has ten bits for its partition
+_BELIEVED: Final = 3
+"""How many answers in a row have to say that a topic has no partitions any more."""
 
 
 class Place(NamedTuple):
@@ -47,6 +49,9 @@ class Layout(msgspec.Struct, frozen=True):
         Whether the answers are those of the fork, which has partitions for every topic that is there.
     is_unknown
         Whether producers were told last that there is no such topic; then consumers are told of nothing either.
+    unread, unwritten
+        How many lookups for reading, and for writing, were answered since without a word of the partitions that are
+        known: by a stock nsqlookupd, to which the topic may have moved, or which was asked by mistake.
     """
 
     readable: Mapping[int, Place] = {}
@@ -58,6 +63,8 @@ class Layout(msgspec.Struct, frozen=True):
     is_closed: bool = False
     speaks_fork: bool = False
     is_unknown: bool = False
+    unread: int = 0
+    unwritten: int = 0
 
     @property
     def is_partitioned(self) -> bool:
@@ -92,6 +99,8 @@ def for_reading(known: Layout, answer: Answer) -> Layout:
     """Return a layout after an answer to a consumer's lookup."""
     if answer.refusal:
         return known
+    if known.readable and not answer.is_partitioned and known.unread + 1 < _BELIEVED:
+        return msgspec.structs.replace(known, unread=known.unread + 1)
     named = _partitions(answer)
     if known.is_unknown and answer.is_partitioned and not named and not answer.producers:
         return Layout(speaks_fork=True)  # it was deleted, and may be made anew
@@ -106,6 +115,7 @@ def for_reading(known: Layout, answer: Answer) -> Layout:
         readable=kept | named,
         others=frozenset(others),
         speaks_fork=answer.is_partitioned,
+        unread=0,
     )
 
 
@@ -116,6 +126,8 @@ def for_writing(known: Layout, answer: Answer) -> Layout:
     """
     if answer.refusal:
         return msgspec.structs.replace(known, writable={}, is_unknown=answer.refusal == _UNKNOWN)
+    if (known.count or known.writable) and not answer.is_partitioned and known.unwritten + 1 < _BELIEVED:
+        return msgspec.structs.replace(known, unwritten=known.unwritten + 1)
     meta = answer.meta or {}
     told = _number(meta.get("partition_num"))
     # Their number never falls; an nsqlookupd that is behind may say less, and keys would change places and back.
@@ -124,6 +136,7 @@ def for_writing(known: Layout, answer: Answer) -> Layout:
         known,
         writable=_partitions(answer),
         is_unknown=False,
+        unwritten=0,
         count=count,
         is_ordered=meta.get("ordered", known.is_ordered) is True,
         is_extended=meta.get("extend_support", known.is_extended) is True,

@@ -45,7 +45,20 @@ def test_a_partition_that_is_not_told_of_now_is_where_it_was_as_long_as_the_topi
     assert (smaller.count, smaller.missing) == (2, (1,))
     assert for_reading(smaller, answer({0: ONE})).readable == {0: ONE, 1: TWO}
     assert for_writing(known, answer({0: ONE}, partition_num=10**9)).count == 2
-    assert not for_reading(known, answer(None, OLD)).readable
+
+
+def test_an_answer_without_partitions_is_believed_only_when_others_say_so_too() -> None:
+    fork, with_meta, stock = answer({0: ONE, 1: TWO}), answer({0: ONE, 1: TWO}, partition_num=2), answer(None, OLD)
+    layout = known = for_writing(for_reading(Layout(), fork), with_meta)
+    for _ in range(2):
+        layout = for_writing(for_reading(layout, stock), stock)
+        assert (layout.readable, layout.writable, layout.count) == (known.readable, known.writable, 2)
+        assert layout.others == frozenset()
+    assert (
+        for_writing(for_reading(layout, answer({0: ONE, 1: TWO})), answer({0: ONE, 1: TWO}, partition_num=2)) == known
+    )
+    layout = for_writing(for_reading(layout, stock), stock)
+    assert (layout.is_partitioned, layout.others) == (False, {OLD.tcp})
 
 
 def test_only_what_producers_are_told_of_is_published_to() -> None:
@@ -56,7 +69,6 @@ def test_only_what_producers_are_told_of_is_published_to() -> None:
     refused = for_writing(known, Answer(refusal="Topic has no channel, should init at least one for the new topic"))
     assert (refused.writable, refused.count, refused.is_ordered) == ({}, 3, True)
     assert for_writing(known, answer({})).count == 3
-    assert for_writing(known, answer(None, OLD)).count == 0
 
 
 def test_a_topic_is_absent_only_where_the_fork_says_so() -> None:
