@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import httpx
+
 from tests.doubles.youzan.running import YouzanDouble
+from tests.harness.http import PLAIN
 from tests.harness.waiting import until
 from tests.integration.nsq_partitions.partition_world import config, first_deliveries, opened, outgoing, publish, wanted
 
@@ -67,3 +70,19 @@ async def test_a_topic_that_was_deleted_is_made_again(shared: YouzanDouble, code
         await transport.ensure(*wanted(code))
         await publish(transport, outgoing(code, range(10, 30)))
         await first_deliveries(await transport.consume(code, LANE), range(10, 30))
+
+
+async def test_nothing_stays_open_to_a_topic_without_queues(shared: YouzanDouble, code: str) -> None:
+    shared.create_topic(code, partitions=2)
+    async with opened(config(shared)) as transport:
+        await transport.ensure(*wanted(code))
+        await publish(transport, outgoing(code, range(40)))
+        before = len(writing(shared))
+        await transport.remove(code, LANE)
+        await until(lambda: len(writing(shared)) == before - 2, within=10, what="both connections are closed")
+
+
+def writing(double: YouzanDouble) -> list[str]:
+    """Return from where clients are connected that subscribed to nothing."""
+    stats = [httpx.get(f"http://127.0.0.1:{nsqd.http}/stats", **PLAIN).json() for nsqd in double.nsqds.values()]
+    return [client["remote_address"] for found in stats for client in found["data"]["producers"]]

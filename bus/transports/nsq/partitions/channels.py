@@ -97,6 +97,12 @@ class Channels:
             del self._seen[key]
         return bool(gone)
 
+    def forget(self, topic: str) -> None:
+        """Forget what is known of a topic."""
+        self._seen = {key: seen for key, seen in self._seen.items() if key[0] != topic}
+        self.troubles = {key: text for key, text in self.troubles.items() if key[0] != topic}
+        self._registered.pop(topic, None)
+
     def remove(self, lane: Lane) -> None:
         """Have a channel deleted in all partitions."""
         self._removals.setdefault(lane, set())

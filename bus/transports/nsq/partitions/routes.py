@@ -52,6 +52,7 @@ class Routes:
         self.channels = Channels(dependencies, self._directory, self.layout, self._have_found)
         self._layouts: dict[str, Layout] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._parting: set[str] = set()
         self._asked = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
 
@@ -91,6 +92,7 @@ class Routes:
             self._asked.set()
             if self.has_partitions:
                 await self._refresh(self._wanted())
+            self._forget()
             await self._wait(self._config.lookup_interval if is_told else min(_EAGER, self._config.lookup_interval))
 
     async def prepare(self, topic: str) -> bool:
@@ -197,6 +199,19 @@ class Routes:
     async def _look_up_again(self, topic: str) -> None:
         async with self._locks.setdefault(topic, asyncio.Lock()):
             await self._look_up_to_write(topic)
+
+    def _forget(self) -> None:
+        """Forget topics that were neither published to nor read here for two rounds, and have their connections closed.
+
+        One that is about to be made has no channels yet.
+        """
+        unwanted = {*self._layouts, *self._locks} - self._wanted()
+        for topic in unwanted & self._parting:
+            self._layouts.pop(topic, None)
+            self._locks.pop(topic, None)
+            self.channels.forget(topic)
+            self._changed(topic)
+        self._parting = unwanted - self._parting
 
     def _wanted(self) -> set[str]:
         return {*self._topology.topics, *self._read(), *self.channels.removing}

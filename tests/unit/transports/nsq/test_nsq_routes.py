@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from bus.clock import SystemClock
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.partitions.layout import Place
 from bus.transports.nsq.partitions.routes import Routes
@@ -25,8 +26,10 @@ def subscribed(*topics: str) -> Topology:
 
 
 @asynccontextmanager
-async def running(nodes: PartitionNodes, topology: Topology, **changes: float) -> AsyncIterator[Routes]:
-    routes = Routes(dependencies(nodes, topology, **changes), set, lambda _: None)
+async def running(
+    nodes: PartitionNodes, topology: Topology, changed: Callable[[str], None] = lambda _: None, **changes: float
+) -> AsyncIterator[Routes]:
+    routes = Routes(dependencies(nodes, topology, SystemClock(), **changes), set, changed)
     task = asyncio.create_task(routes.run())
     try:
         yield routes
@@ -64,3 +67,17 @@ async def test_who_makes_a_topic_waits_for_its_channels_as_long_as_for_one_answe
     async with running(nodes, subscribed("orders"), timeout=0.2) as routes, asyncio.timeout(5.0):
         assert await routes.prepare("orders")
         assert routes.open_partitions("orders") == {1: TWO}
+
+
+async def test_a_topic_that_nobody_publishes_to_or_reads_any_more_is_forgotten() -> None:
+    nodes = PartitionNodes({"orders": {0: ONE}, "mail": {0: ONE}})
+    topology, changed = subscribed("orders", "mail"), list[str]()
+    async with running(nodes, topology, changed.append, lookup_interval=0.01) as routes:
+        await until(
+            lambda: routes.open_partitions("orders") and routes.open_partitions("mail"), within=5.0, what="open"
+        )
+        topology.discard(Lane("orders", "billing"))
+        changed.clear()
+        await until(lambda: "orders" in changed, within=5.0, what="it is told of")
+        assert not routes.layout("orders").is_partitioned
+        assert {topic for topic, _ in routes.channels._seen} == set(routes._locks) == {"mail"}
