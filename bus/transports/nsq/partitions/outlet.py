@@ -122,7 +122,7 @@ class Outlet:
 
     async def _publish(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[int]:
         connection = await self._connected()
-        parts = self._traced(bodies, traces) if traces else self._together(bodies)
+        parts = self._one_by_one(bodies, traces) if traces else self._together(bodies)
         if not parts:
             return []
         answers = await answers_of(connection, [command for _, command in parts], self._config.timeout)
@@ -134,7 +134,7 @@ class Outlet:
             self._fail(fault)
         held = [(part, answer) for (part, _), answer in zip(parts, answers, strict=True) if isinstance(answer, bytes)]
         if traces:
-            self._tell_traced([answer for _, answer in held])
+            self._tell_traced([answer for (index, *_), answer in held if self._may_trace(bodies[index])])
         return [index for part, _ in held for index in part]
 
     def _together(self, bodies: Mapping[int, bytes]) -> list[tuple[list[int], bytes]]:
@@ -144,14 +144,26 @@ class Outlet:
             (part, commands.mpub(self._topic, [bodies[index] for index in part], self._partition)) for part in parts
         ]
 
-    def _traced(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[tuple[list[int], bytes]]:
-        """Return a command for each message: only so nsqd answers where each is."""
-        most = self.limits.message - commands.TRACE_OVERHEAD
-        return [
-            ([index], commands.pub_trace(self._topic, self._partition, traces[index], body))
-            for index, body in bodies.items()
-            if len(body) <= most
-        ]
+    def _one_by_one(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[tuple[list[int], bytes]]:
+        """Return a command for each message: only so nsqd answers where each is.
+
+        One that nsqd takes only without its trace id goes without: it is worth more than that.
+        """
+        parts: list[tuple[list[int], bytes]] = []
+        for index, body in bodies.items():
+            if self._may_trace(body):
+                parts.append(([index], commands.pub_trace(self._topic, self._partition, traces[index], body)))
+            elif plain := self._together({index: body}):
+                parts += plain
+                _log.warning(
+                    "partition %d of %s: with its trace id %d a message is larger than nsqd takes, and goes without; "
+                    "start nsqd with a larger --max-msg-size",
+                    *(self._partition, self._topic, traces[index]),
+                )
+        return parts
+
+    def _may_trace(self, body: bytes) -> bool:
+        return len(body) + commands.TRACE_OVERHEAD <= self.limits.message
 
     def _tell_traced(self, answers: list[bytes]) -> None:
         """Log where messages are, as far as the answers can be read: they are confirmed whatever they say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -96,3 +97,15 @@ async def test_a_partition_that_nobody_tries_any_more_is_not_told_of() -> None:
         assert outlet.trouble
         await clock.advance(31.0)
         assert outlet.trouble == ""
+
+
+async def test_a_message_that_fits_only_without_its_trace_id_goes_without(caplog: pytest.LogCaptureFixture) -> None:
+    said: list[str] = []
+    traced = b"OK" + struct.pack(">QQQI", 1, 7, 0, 60)
+    script = taking(lambda line: frame(traced if line.startswith("PUB_TRACE") else b"OK"), said)
+    bodies = {index: b"x" * size for index, size in enumerate((1016, 1017, 1024, 1025))}
+    async with peer(script) as address, outlet_to(address, ManualClock()) as outlet:
+        assert await outlet.publish(bodies, dict.fromkeys(bodies, 7)) == [0, 1, 2]
+    assert said == ["PUB_TRACE orders 0", "MPUB orders 0", "MPUB orders 0"]
+    told = "with its trace id 7 a message is larger than nsqd takes, and goes without"
+    assert [told in record.getMessage() for record in caplog.records] == [True, True]
