@@ -45,18 +45,31 @@ async def test_a_key_has_the_same_partition_always_and_others_go_where_least_is_
         assert min(one["messages"] for one in shared.partitions(code)) >= 64
 
 
-async def test_a_leader_that_moved_is_found_at_once(own: YouzanDouble, code: str) -> None:
+async def test_who_publishes_finds_a_leader_that_moved_at_once(own: YouzanDouble, code: str) -> None:
     own.create_topic(code, partitions=2, replicas=2)
     async with opened(config(own, lookup_interval=600.0)) as transport:
         await transport.ensure(*wanted(code))
-        consumer = await transport.consume(code, "billing")
         await publish(transport, outgoing(code, range(20)))
+        for partition in (0, 1):
+            own.move_leader(code, partition, 3 - own.leader(code, partition))
+        async with asyncio.timeout(10.0):
+            await publish(transport, outgoing(code, range(20, 60)))
+        assert sum(own.counters(nsqd).get(NOT_LEADER, 0) for nsqd in own.nsqds) >= 1
+
+
+async def test_who_consumes_finds_a_leader_that_moved_at_once(own: YouzanDouble, code: str) -> None:
+    own.create_topic(code, partitions=2, replicas=2)
+    async with opened(config(own, lookup_interval=600.0)) as reading, opened(config(own)) as writing:
+        for transport in (reading, writing):
+            await transport.ensure(*wanted(code))
+        consumer = await reading.consume(code, "billing")
+        await publish(writing, outgoing(code, range(20)))
         await first_deliveries(consumer, range(20))
         for partition in (0, 1):
             own.move_leader(code, partition, 3 - own.leader(code, partition))
-        await publish(transport, outgoing(code, range(20, 60)))
-        await first_deliveries(consumer, range(20, 60))
-        assert sum(own.counters(nsqd).get(NOT_LEADER, 0) for nsqd in own.nsqds) >= 1
+        await publish(writing, outgoing(code, range(20, 60)))
+        async with asyncio.timeout(10.0):
+            await first_deliveries(consumer, range(20, 60))
 
 
 async def test_messages_without_a_key_avoid_a_partition_that_takes_none_and_its_keys_wait(
