@@ -43,6 +43,34 @@ def test_keys_arrive_in_order_and_each_trace_says_where_its_message_was(tmp_path
             assert [one["id"] for one in found["items"]] == [sent[0]]
 
 
+def test_what_a_leader_lost_that_was_behind_is_delivered_from_the_store(tmp_path: Path) -> None:
+    with YouzanDouble(tmp_path) as double, SubscriberProcess(tmp_path) as subscriber:
+        env = {"BUS_NSQ_LOOKUPD": double.lookups[0], "BUS_NSQ_PARTITIONS": "2", "BUS_NSQ_REPLICATION": "2"}
+        with BusProcess(tmp_path / "data", env=env) as bus:
+            path = f"/api/v1/destinations/{CODE}"
+            assert bus.admin.call("PUT", path, json={"code": CODE, "transport": "nsq"}).is_success
+            bus.admin.subscription(CODE, "ledger", subscriber.url("/hook"), stuck_after="2s")
+            before = {_send(bus, number) for number in range(20)}
+            wait_until(lambda: {one.id for one in subscriber.calls()} == before, within=20, what="all are delivered")
+            bus.admin.pause(CODE, "ledger", paused=True)
+            held = {_send(bus, number) for number in range(20, 60)}
+            wait_until(lambda: _written(double) == 60, within=10, what="all are in partitions")
+            for partition in (0, 1):
+                leader = double.leader(CODE, partition)
+                double.move_leader_behind(CODE, partition, 3 - leader, lost=10)
+            bus.admin.pause(CODE, "ledger", paused=False)
+            wait_until(
+                lambda: {one.id for one in subscriber.calls()} == before | held,
+                within=40,
+                what="what was lost is delivered too",
+                state=lambda: (len(subscriber.calls()), double.partitions(CODE)),
+            )
+
+
+def _written(double: YouzanDouble) -> int:
+    return sum(one["messages"] for one in double.partitions(CODE))
+
+
 def _send(bus: BusProcess, number: int) -> str:
     answer = bus.admin.send(CODE, json.dumps({"n": number}).encode(), bus_key=f"account-{number % KEYS}")
     identifier: str = answer.raise_for_status().json()["id"]

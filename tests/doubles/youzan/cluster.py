@@ -117,6 +117,14 @@ class Cluster:
         self._send_away(partition)
         self.changed()
 
+    def move_behind(self, partition: Partition, node: int, count: int) -> None:
+        """Let an nsqd lead that lacks the last messages, as after the death of all that had them."""
+        partition.move_behind(node, count)
+        self._send_away(partition)
+        if self._storage:
+            self._storage.rewrite(partition)
+        self.changed()
+
     def lose(self, partition: Partition, error: str) -> None:
         """Lose a partition: lookups do not name it, and its nsqds answer with an error."""
         partition.lost = error

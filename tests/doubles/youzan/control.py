@@ -22,7 +22,9 @@ class Control:
         self._cluster = cluster
         self._orders: dict[str, Order] = {
             "/leader": self._move,
+            "/leader/behind": self._move_behind,
             "/writable": self._writable,
+            "/unanswered": self._unanswered,
             "/failing": self._failing,
             "/lose": self._lose,
             "/find": self._find,
@@ -53,10 +55,19 @@ class Control:
         return found
 
     async def _move(self, order: dict[str, Any]) -> None:
-        node = order["nsqd"]
+        self._cluster.move(self._partition(order), self._alive(order))
+
+    async def _move_behind(self, order: dict[str, Any]) -> None:
+        self._cluster.move_behind(self._partition(order), self._alive(order), order["lost"])
+
+    def _alive(self, order: dict[str, Any]) -> int:
+        node: int = order["nsqd"]
         if not self._cluster.alive(node):
             raise ValueError(f"nsqd {node} is not running")
-        self._cluster.move(self._partition(order), node)
+        return node
+
+    async def _unanswered(self, order: dict[str, Any]) -> None:
+        self._partition(order).unanswered = order["count"]
 
     async def _writable(self, order: dict[str, Any]) -> None:
         self._partition(order).writable = order["writable"]

@@ -41,7 +41,8 @@ class Log:
 
     def __init__(self, partition: int) -> None:
         self.entries: list[Entry] = []
-        self._ids = itertools.count((partition << _PARTITION_SHIFT) + 1)
+        self._first = (partition << _PARTITION_SHIFT) + 1
+        self._ids = itertools.count(self._first)
 
     @property
     def end(self) -> int:
@@ -59,6 +60,11 @@ class Log:
         """Put back one that an earlier process wrote, with its id."""
         self.entries.append(entry)
         self._ids = itertools.count(entry.id + 1)
+
+    def lose(self, count: int) -> None:
+        """Have the last messages never written; others will have their ids."""
+        del self.entries[max(len(self.entries) - count, 0) :]
+        self._ids = itertools.count(self.entries[-1].id + 1 if self.entries else self._first)
 
     def at_offset(self, offset: int) -> int:
         """Return the place of the first message at this byte or behind it."""

@@ -109,6 +109,14 @@ class YouzanDouble:
         """Let another nsqd lead: it serves the log, consumers are cut, who publishes to the old one is refused."""
         self._order("/leader", topic=topic, partition=partition, nsqd=nsqd)
 
+    def move_leader_behind(self, topic: str, partition: int, nsqd: int, *, lost: int) -> None:
+        """Let an nsqd lead whose copy lacks the last messages, as when all died that had them; others get their ids."""
+        self._order("/leader/behind", topic=topic, partition=partition, nsqd=nsqd, lost=lost)
+
+    def lose_answers(self, topic: str, partition: int, count: int) -> None:
+        """Cut the connection behind each of the next publishes to a partition, which are written, before the answer."""
+        self._order("/unanswered", topic=topic, partition=partition, count=count)
+
     def set_writable(self, topic: str, partition: int, *, writable: bool) -> None:
         """Let a partition take messages or refuse them; while it does, lookups for writing leave it out."""
         self._order("/writable", topic=topic, partition=partition, writable=writable)

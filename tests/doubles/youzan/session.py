@@ -127,6 +127,9 @@ class Session:
         self._nsqd.note(self, command)
         partition, entries, answer = publish(self._nsqd.topics, self._nsqd.number, command, body)
         self._nsqd.published(partition, entries)
+        if partition.loses_answer():
+            self.abort()
+            raise ConnectionAbortedError
         return answer
 
     def _subscribe(self, command: Command) -> bytes:

@@ -42,8 +42,12 @@ class Storage:
     def append(self, partition: Partition, count: int) -> None:
         """Write the last messages of a partition."""
         with self._log_of(partition).open("a") as file:
-            for entry in partition.log.entries[-count:]:
-                file.write(json.dumps(_written(entry)) + "\n")
+            file.writelines(f"{json.dumps(_written(entry))}\n" for entry in partition.log.entries[-count:])
+
+    def rewrite(self, partition: Partition) -> None:
+        """Write the messages of a partition that has lost some."""
+        with self._log_of(partition).open("w") as file:
+            file.writelines(f"{json.dumps(_written(entry))}\n" for entry in partition.log.entries)
 
     def load(self) -> None:
         """Make what was kept."""

@@ -48,6 +48,8 @@ class Partition:
         The error that its nsqds answer with while it is lost; None when it is there.
     failing
         Whether writes break off for no reason that clients could know.
+    unanswered
+        To how many publishes the answer will be lost, behind the write.
     """
 
     def __init__(self, topic: str, number: int, nodes: Sequence[int]) -> None:
@@ -59,6 +61,7 @@ class Partition:
         self.electing = False
         self.lost: str | None = None
         self.failing = False
+        self.unanswered = 0
         self.log = Log(number)
         self.channels: dict[str, Channel] = {}
 
@@ -76,6 +79,20 @@ class Partition:
         """Let another nsqd lead; the one that did keeps its copy."""
         self.nodes = [node, *(other for other in self.nodes if other != node)]
         self.electing = False
+
+    def move_behind(self, node: int, count: int) -> None:
+        """Let an nsqd lead whose copy lacks the last messages, and with them what channels knew beyond."""
+        self.log.lose(count)
+        for channel in self.channels.values():
+            channel.seek(min(channel.confirmed, channel.total))
+        self.move(node)
+
+    def loses_answer(self) -> bool:
+        """Whether the answer to a publish is lost; counts it."""
+        if not self.unanswered:
+            return False
+        self.unanswered -= 1
+        return True
 
     def check_copy(self, node: int) -> None:
         """Refuse on an nsqd that knows of no such partition."""

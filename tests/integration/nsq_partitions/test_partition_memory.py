@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 
+from bus.ports.transport import Consumer, Incoming
 from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.http import PLAIN
 from tests.harness.waiting import until
@@ -70,6 +71,34 @@ async def test_a_topic_that_was_deleted_is_made_again(shared: YouzanDouble, code
         await transport.ensure(*wanted(code))
         await publish(transport, outgoing(code, range(10, 30)))
         await first_deliveries(await transport.consume(code, LANE), range(10, 30))
+
+
+async def test_who_finishes_what_a_new_leader_lacks_gets_what_has_its_ids_by_then(own: YouzanDouble, code: str) -> None:
+    own.create_topic(code, partitions=1, replicas=2)
+    async with opened(config(own)) as transport:
+        await transport.ensure(*wanted(code))
+        consumer = await transport.consume(code, LANE)
+        await publish(transport, outgoing(code, range(10), keyed=False))
+        held: list[Incoming] = []
+        while len(held) < 10:
+            held += await consumer.receive(100)
+        (buffer,) = consumer._buffers.values()
+        before, leader = buffer._connection, 3 - own.leader(code, 0)
+        own.move_leader_behind(code, 0, leader, lost=5)
+        await until(lambda: buffer._connection is not before, what="the connection is gone")
+        consumer.ack(held)
+        await publish(transport, outgoing(code, range(10, 15), keyed=False))
+        assert sorted(await _next_numbers(consumer, 5)) == list(range(10, 15))
+        await until(lambda: own.counters(leader).get("finished") == 10, what="what the new leader has is finished")
+
+
+async def _next_numbers(consumer: Consumer, count: int) -> list[int]:
+    found: list[int] = []
+    while len(found) < count:
+        items = await consumer.receive(100)
+        consumer.ack(items)
+        found += [int(item.message.biz_id.removeprefix("order-")) for item in items]
+    return found
 
 
 async def test_nothing_stays_open_to_a_topic_without_queues(shared: YouzanDouble, code: str) -> None:

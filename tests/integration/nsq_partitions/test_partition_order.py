@@ -90,6 +90,18 @@ async def test_nothing_is_lost_and_no_key_out_of_order_while_nsqds_and_nsqlookup
             own.set_lookupd(number, fault=None)
 
 
+async def test_lost_answers_bring_duplicates_and_nothing_out_of_order(own: YouzanDouble, code: str) -> None:
+    own.create_topic(code, partitions=2, replicas=2, ordered=True)
+    async with _through(own, code) as flow:
+        for partition in (0, 1, 0, 1):
+            own.lose_answers(code, partition, 1)
+            await flow.flows()
+    written = sum(one["messages"] for one in own.partitions(code))
+    assert flow.published < written <= flow.published + 4 * BATCH
+    assert len(flow.all) >= written
+    assert out_of_order(flow.all) == []
+
+
 async def test_a_topic_and_a_destination_that_differ_in_their_order_are_told_of(
     shared: YouzanDouble, code: str
 ) -> None:
@@ -167,6 +179,7 @@ class _Flow:
         self._consumer = consumer
         self._goes_on = True
         self.published = 0
+        self.all: list[tuple[str, int]] = []
         self.first: dict[int, str] = {}
 
     async def produce(self) -> None:
@@ -178,7 +191,9 @@ class _Flow:
         while True:
             items = await self._consumer.receive(100)
             for item in items:
-                self.first.setdefault(int(item.message.biz_id.removeprefix("order-")), item.message.key)
+                number = int(item.message.biz_id.removeprefix("order-"))
+                self.all.append((item.message.key, number))
+                self.first.setdefault(number, item.message.key)
             self._consumer.ack(items)
 
     async def felt(self) -> None:

@@ -198,3 +198,38 @@ def test_an_nsqd_that_hangs_answers_when_it_goes_on(own: YouzanDouble, dial: Dia
     own.wake_nsqd(1)
     assert producer.frame() == Frame(RESPONSE, b"OK")
     assert consumer.message(details=True).body == b"one"
+
+
+def test_a_lost_answer_leaves_what_was_written(own: YouzanDouble, dial: Dial) -> None:
+    own.create_topic("orders")
+    own.create_channel("orders", "billing")
+    own.lose_answers("orders", 0, 1)
+    producer = dial(own, 1)
+    producer.send(PUB, b"one")
+    assert producer.is_closed()
+    assert dial(own, 1).publish(PUB, b"two") == b"OK"
+    consumer = dial(own, 1).subscribe(SUB)
+    for body in (b"one", b"two"):
+        found = consumer.message(details=True)
+        assert found.body == body
+        consumer.finish(found)
+
+
+def test_a_leader_that_was_behind_lacks_the_last_messages_and_gives_their_ids_to_others(
+    own: YouzanDouble, dial: Dial
+) -> None:
+    own.create_topic("orders", replicas=2)
+    own.create_channel("orders", "billing")
+    producer, consumer = dial(own, 1), dial(own, 1).subscribe(SUB)
+    ids = []
+    for body in (b"one", b"two", b"three"):
+        producer.publish(PUB, body)
+        found = consumer.message(details=True)
+        ids.append(found.id)
+        consumer.finish(found)
+    own.move_leader_behind("orders", 0, 2, lost=2)
+    assert consumer.is_closed()
+    assert own.partitions("orders")[0]["messages"] == 1
+    dial(own, 2).publish(PUB, b"four")
+    found = dial(own, 2).subscribe(SUB).message(details=True)
+    assert (found.body, found.id) == (b"four", ids[1])
