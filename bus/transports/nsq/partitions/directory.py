@@ -93,18 +93,24 @@ class Directory:
         await self._change(lambda leader: self._http.register(leader, topic, channel))
 
     async def _change(self, change: Callable[[Address], Awaitable[None]]) -> None:
-        """Have the leader make a change, and whoever leads after it when it does not any more."""
+        """Have the leader make a change, and whoever leads after it when it does not any more.
+
+        That none of both leads any more is no refusal: one will.
+        """
         try:
-            await change(self._leading())
+            await self._have_changed(change)
+        except Disconnected:
+            await self.discover()
+            await self._have_changed(change)
+
+    async def _have_changed(self, change: Callable[[Address], Awaitable[None]]) -> None:
+        leader = self._leading()
+        try:
+            await change(leader)
         except Answered as error:
             if error.code != NOT_LEADER:
                 raise
-        except Disconnected:
-            pass
-        else:
-            return
-        await self.discover()
-        await change(self._leading())
+            raise Disconnected(sentence("nsqlookupd {address} does not lead any more", address=str(leader))) from error
 
     def _leading(self) -> Address:
         if self.leader is None:
