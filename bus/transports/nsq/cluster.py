@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -45,6 +45,7 @@ class Cluster:
         self._told = told
         self._lookup = Lookup(dependencies.config.lookupd, dependencies.http)
         self._nodes: dict[Address, Nsqd] = {}
+        self._led: dict[Address, Mapping[str, AbstractSet[int]]] = {}
         self._tasks: dict[Address, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._asked = asyncio.Event()
@@ -67,6 +68,7 @@ class Cluster:
                 self._group = None
                 self._tasks.clear()
                 self._nodes.clear()
+                self._led.clear()
 
     @property
     def nodes(self) -> list[Nsqd]:
@@ -91,10 +93,13 @@ class Cluster:
         }
 
     def led(self, address: Address, topic: str) -> AbstractSet[int]:
-        """Return the partitions of a topic that an nsqd said lately it leads."""
-        node = self._nodes.get(address)
-        readings = node.readings() if node is not None else ()
-        return readings[-1].led.get(topic, frozenset()) if readings else frozenset()
+        """Return the partitions of a topic that an nsqd leads, as it said last."""
+        return self._led.get(address, {}).get(topic, frozenset())
+
+    def may_lead(self, address: Address) -> bool:
+        """Whether an nsqd leads partitions, or no nsqlookupd has been asked yet what it is."""
+        found = self._lookup.nodes.get(address)
+        return found.is_fork if found is not None else not self._asked.is_set()
 
     async def settled(self) -> None:
         """Wait until every nsqd was tried once, for the length of one time-out at most."""
@@ -168,7 +173,7 @@ class Cluster:
     def _add(self, address: NsqdAddress, *, home: bool, is_fork: bool) -> None:
         if self._group is None:
             return
-        node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http, told=self._told)
+        node = Nsqd(address, self._dependencies, home=home, is_fork=is_fork, find_http=self._find_http, told=self._hear)
         self._nodes[address.tcp] = node
         self._tasks[address.tcp] = self._group.create_task(
             lasting(f"watching nsqd {address.tcp}", node.run, self._dependencies.clock.sleep)
@@ -176,7 +181,15 @@ class Cluster:
 
     def _drop(self, address: Address) -> None:
         del self._nodes[address]
+        self._led.pop(address, None)
         self._tasks.pop(address).cancel()
+
+    def _hear(self, address: Address, reading: Reading) -> None:
+        """Take the figures of an nsqd of the fork, and have consumers follow what it leads."""
+        self._told(address, reading)
+        if self._led.get(address) != reading.led:
+            self._led[address] = reading.led
+            self._changed()
 
     def _find_http(self, address: Address) -> int | None:
         found = self._lookup.nodes.get(address)

@@ -262,9 +262,13 @@ class NsqTransport:
         return [*led, *(source for address in whole for source in self._elsewhere(address, topic, way))]
 
     def _elsewhere(self, address: Address, topic: str, way: Way) -> list[Source]:
-        """Return what an nsqd has of a topic that is not looked up by partitions: those it leads, or else the whole."""
-        numbers = self._cluster.led(address, topic)
-        return [Source(address, number, way, is_fixed=True) for number in numbers] or [Source(address)]
+        """Return what an nsqd has of a topic that is not looked up by partitions: those it leads, or else the whole.
+
+        Of one that may lead some, nothing before it has said which: whole, it would give one of them alone.
+        """
+        if self._cluster.may_lead(address):
+            return [Source(address, number, way, is_fixed=True) for number in self._cluster.led(address, topic)]
+        return [Source(address)]
 
 
 async def _attempt(act: Coroutine[Any, Any, None]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from tests.doubles.youzan.httpd import Answer, HttpServer, Request, json_answer
 from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.http import PLAIN
 from tests.harness.process import free_port
+from tests.harness.waiting import until
 from tests.integration.nsq_partitions.partition_world import config, first_deliveries, opened, outgoing, publish, wanted
 
 ACCEPT = {"Accept": "application/vnd.nsq; version=1.0"}
@@ -71,5 +73,27 @@ async def test_all_partitions_of_both_clusters_are_read_and_one_cluster_is_publi
         await publish(transport, outgoing(code, range(40, 80)))
         await first_deliveries(await transport.consume(code, "billing"), range(80))
     assert [sum(one["messages"] for one in double.partitions(code)) for double in (shared, other)] == [40, 40]
-    subscribed = [one["params"] for one in other.commands(1, "SUB")]
-    assert {tuple(params) for params in subscribed} >= {(code, "billing", "0"), (code, "billing", "1")}
+    assert _subscribed(other) >= {(code, "billing", "0"), (code, "billing", "1")}
+
+
+async def test_an_nsqd_elsewhere_is_read_once_it_has_said_what_it_leads(
+    shared: YouzanDouble, other: YouzanDouble, code: str
+) -> None:
+    for double in (shared, other):
+        double.create_topic(code, partitions=2)
+        double.create_channel(code, "billing")
+    async with opened(config(other)) as elsewhere:
+        await elsewhere.ensure(*wanted(code))
+        await publish(elsewhere, outgoing(code, range(40)))
+    other.hang_nsqd(1)
+    async with _proxied(shared, other) as settings, opened(settings._replace(timeout=1.0)) as transport:
+        consumer = await transport.consume(code, "billing")
+        await until(lambda: transport._routes.layout(code).others, what="the nsqd is known")
+        await asyncio.sleep(0.2)  # as long as a connection takes
+        other.wake_nsqd(1)
+        await first_deliveries(consumer, range(40))
+    assert _subscribed(other) == {(code, "billing", "0"), (code, "billing", "1")}
+
+
+def _subscribed(double: YouzanDouble) -> set[tuple[str, ...]]:
+    return {tuple(one["params"]) for one in double.commands(1, "SUB")}
