@@ -14,7 +14,7 @@ from bus.telemetry import labels, metrics
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import Answered, Denied, Disconnected, NsqFault
+from bus.transports.nsq.errors import DEMANDING, Answered, Denied, Disconnected, NsqFault
 from bus.transports.nsq.flow import Load
 from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Dependencies
 from bus.transports.nsq.partitions.order import explained
@@ -173,6 +173,8 @@ class NodeBuffer:
             fault = await self._live(backoff)
             self.refusal = explained(fault) if isinstance(fault, Answered | Denied) else ""
             _log.info("%s/%s at nsqd %s: %s", *self._lane, self._source, fault)
+            if isinstance(fault, Answered) and fault.code in DEMANDING:
+                self._haste.demanding.add(self._lane.topic)
             await self._pause(backoff)
 
     def turn(self, source: Source) -> None:

@@ -16,6 +16,8 @@ ELSEWHERE: Final = frozenset({NOT_LEADER, "E_FAILED_ON_NOT_WRITABLE", "E_TOPIC_N
 """Codes by which an nsqd of the fork says that a partition is to be looked for elsewhere."""
 
 ORDER_IS_MUST: Final = "E_SUB_ORDER_IS_MUST"
+DEMANDING: Final = frozenset({ORDER_IS_MUST, "E_SUB_EXTEND_NEED", "E_SUB_EXTEND_FORBIDDON"})
+"""Codes by which an nsqd of the fork says that a topic is to be subscribed to in another way."""
 
 
 class NsqFault(Exception):

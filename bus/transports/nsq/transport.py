@@ -149,6 +149,7 @@ class NsqTransport:
             Lane(destination, subscription), self._dependencies, self._quarantine, self._consumers.discard
         )
         self._consumers.add(consumer)
+        self._dependencies.haste.add(destination)
         self._connect(consumer)
         return consumer
 

@@ -121,18 +121,22 @@ async def test_a_topic_and_a_destination_that_differ_in_their_order_are_told_of(
         assert f"nsq order of {code}-strict" not in transport.conditions()
 
 
-async def test_who_subscribes_unordered_to_an_ordered_topic_is_told_why_it_is_refused(
-    shared: YouzanDouble, code: str
+@pytest.mark.parametrize(("demand", "refusal"), [("ordered", "E_SUB_ORDER_IS_MUST"), ("extended", "E_SUB_EXTEND_NEED")])
+async def test_who_only_consumes_learns_from_the_refusal_what_a_topic_demands(
+    shared: YouzanDouble, code: str, demand: str, refusal: str
 ) -> None:
-    shared.create_topic(code, partitions=1, ordered=True)
-    async with opened(config(shared)) as transport:
-        await transport.consume(code, "billing")  # without metadata, since nothing is published here
-        nsqd = shared.nsqds[shared.leader(code, 0)]
-        name = f"nsqd 127.0.0.1:{nsqd.tcp} partition 0 {code}/billing"
-        await until(lambda: transport.conditions().get(name), what="it is refused")
-        said = str(transport.conditions()[name])
-        assert said.startswith("E_SUB_ORDER_IS_MUST")
-        assert "the topic demands ordered consumers" in said
+    """Lookups for reading have no metadata, which tells of it."""
+    shared.create_topic(code, partitions=2, **{demand: True})
+    shared.create_channel(code, "billing")
+    async with opened(config(shared)) as producing, opened(config(shared, lookup_interval=600.0)) as consuming:
+        await producing.ensure(*wanted(code))
+        before = [shared.counters(nsqd).get(refusal, 0) for nsqd in shared.nsqds]
+        consumer = await consuming.consume(code, "billing")
+        await publish(producing, outgoing(code, range(20)))
+        async with asyncio.timeout(10.0):
+            assert out_of_order(await first_deliveries(consumer, range(20))) == []
+        assert [shared.counters(nsqd).get(refusal, 0) for nsqd in shared.nsqds] > before
+        await until(lambda: not any(consuming.conditions().values()), what="nothing is wrong any more")
 
 
 async def test_what_an_ordered_partition_sends_again_is_counted(shared: YouzanDouble, code: str) -> None:

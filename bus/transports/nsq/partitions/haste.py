@@ -8,9 +8,16 @@ from bus.waits import first_of
 
 
 class Haste:
-    """Noted by whoever meets an error, taken by whoever looks up."""
+    """Noted by whoever meets an error, taken by whoever looks up.
+
+    Attributes
+    ----------
+    demanding
+        Topics that refused consumers for what they demand of them, which only lookups with metadata tell.
+    """
 
     def __init__(self) -> None:
+        self.demanding: set[str] = set()
         self._topics: set[str] = set()
         self._noted = asyncio.Event()
 

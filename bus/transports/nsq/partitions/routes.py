@@ -132,12 +132,12 @@ class Routes:
         return layout.is_absent
 
     async def look_up(self, topic: str) -> bool:
-        """Look a topic up, for producers too when it is published to, and have its channels reviewed; never raises.
+        """Look a topic up, and have its channels reviewed; never raises. Whether somebody answered.
 
-        Whether somebody answered.
+        As producers do, too, when it is published to, or when it refused consumers for what metadata tells.
         """
         async with self._locks.setdefault(topic, asyncio.Lock()):
-            if topic not in self._topology.topics:
+            if topic not in self._topology.topics and topic not in self._haste.demanding:
                 is_told = await self._look_up_to_read(topic)
             else:
                 is_told, _ = await asyncio.gather(self._look_up_to_read(topic), self._look_up_to_write(topic))
@@ -210,6 +210,7 @@ class Routes:
             self._layouts.pop(topic, None)
             self._locks.pop(topic, None)
             self.channels.forget(topic)
+            self._haste.demanding.discard(topic)
             self._changed(topic)
         self._parting = unwanted - self._parting
 
