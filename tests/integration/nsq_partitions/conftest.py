@@ -2,28 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.doubles.youzan.running import YouzanDouble
+from tests.doubles.youzan.fixtures import own, shared
+
+__all__ = ["own", "shared"]
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YouzanDouble]:
-    """A cluster that no test harms: topics may be, nsqds and nsqlookupds may not."""
-    with YouzanDouble(tmp_path_factory.mktemp("youzan")) as double:
-        yield double
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[YouzanDouble]:
-    """A cluster to kill."""
-    with YouzanDouble(tmp_path) as double:
-        yield double
 
 
 @pytest.fixture

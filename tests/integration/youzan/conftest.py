@@ -7,26 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.youzan.fixtures import own
+from tests.doubles.youzan.fixtures import shared as double
 from tests.doubles.youzan.running import YouzanDouble
 from tests.integration.youzan.raw_nsq import RawNsq
 from tests.servers import need
 from tests.servers.youzan_oracle import PROGRAM
 
+__all__ = ["double", "own"]
+
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[YouzanDouble]:
-    """A cluster that all tests use; they harm no more than their own topics."""
-    with YouzanDouble(tmp_path_factory.mktemp("youzan")) as made:
-        yield made
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[YouzanDouble]:
-    """A cluster to harm."""
-    with YouzanDouble(tmp_path) as made:
-        yield made
 
 
 @pytest.fixture
