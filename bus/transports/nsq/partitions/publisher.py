@@ -119,10 +119,9 @@ class PartitionPublisher:
         tell_too_large(topic, {index: batch[index].message.id for index in left}, left, limits)
 
     def _limits(self, topic: str) -> Limits:
-        """Return what one of the nsqds takes, which have the same settings."""
-        for number, place in self._routes.open_partitions(topic).items():
-            return self._outlets.of(topic, number, place).limits
-        return Limits(0, 0)
+        """Return what one of the nsqds that were reached takes, which have the same settings; else zeros."""
+        outlets = (self._outlets.of(topic, *led) for led in self._routes.open_partitions(topic).items())
+        return next((outlet.limits for outlet in outlets if outlet.limits.message), Limits(0, 0))
 
 
 def spread(

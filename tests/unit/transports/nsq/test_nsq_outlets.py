@@ -6,18 +6,23 @@ import asyncio
 import logging
 import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
 
 from bus.clock import SystemClock
+from bus.domain.message import encode_message
 from bus.ports.clock import Clock
+from bus.ports.transport import Outgoing
 from bus.testing.clock import ManualClock
+from bus.testing.writes import message
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.partitions.layout import Place
+from bus.transports.nsq.partitions.layout import Layout, Place
 from bus.transports.nsq.partitions.outlet import Outlet, Outlets
+from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.topology import Topology
+from tests.harness.process import free_port
 from tests.harness.waiting import until
 from tests.unit.transports.nsq.partition_nodes import PartitionNodes, dependencies
 from tests.unit.transports.nsq.scripted_peer import Script, frame, identified, next_line, peer
@@ -109,3 +114,31 @@ async def test_a_message_that_fits_only_without_its_trace_id_goes_without(caplog
     assert said == ["PUB_TRACE orders 0", "MPUB orders 0", "MPUB orders 0"]
     told = "with its trace id 7 a message is larger than nsqd takes, and goes without"
     assert [told in record.getMessage() for record in caplog.records] == [True, True]
+
+
+class _Known:
+    """Partitions that are all open."""
+
+    def __init__(self, places: Mapping[int, Place]) -> None:
+        self._places = places
+
+    def layout(self, _topic: str) -> Layout:
+        return Layout(readable=self._places, writable=self._places, count=len(self._places))
+
+    def open_partitions(self, _topic: str) -> Mapping[int, Place]:
+        return self._places
+
+
+async def test_what_is_too_large_is_told_though_an_nsqd_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    async with peer(taking(lambda _: frame(b"OK"))) as address:
+        places = {0: Place(Address("127.0.0.1", free_port()), 4151), 1: Place(address, 4152)}
+        parts = dependencies(PartitionNodes({TOPIC: places}), Topology())
+        publisher = PartitionPublisher(_Known(places), parts)
+        running = asyncio.create_task(publisher.run())
+        await asyncio.sleep(0)
+        large = message(1, destination=TOPIC, body=b"x" * 2000, key="")
+        assert await publisher.publish(TOPIC, {0: Outgoing(large, encode_message(large))}) == set()
+        running.cancel()
+        await asyncio.wait([running])
+        await publisher.close()
+    assert "is larger than nsqd takes" in caplog.text
