@@ -27,7 +27,8 @@ class SpoolQuarantine:
 
     async def keep(self, foreign: Foreign) -> None:
         """Append it; durable when it returns. Raises ``SpoolError`` when the disk does not take it."""
-        await self._spool.append([NewRecord(foreign.transport, msgspec.msgpack.encode(foreign), self._clock.now())])
+        lane = str(foreign.transport)  # adapters name themselves by an enumeration, and a spool takes plain texts alone
+        await self._spool.append([NewRecord(lane, msgspec.msgpack.encode(foreign), self._clock.now())])
         metrics.QUARANTINED.labels(foreign.transport).inc()
         _log.error("set aside %s: %s; the others behind it go on", foreign.place, foreign.reason)
 

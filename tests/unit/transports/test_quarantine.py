@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from bus.clock import SystemClock
+from bus.domain.destination import TransportName
 from bus.errors import SpoolError
 from bus.ports.quarantine import Foreign
+from bus.spool import AsyncSpool
+from bus.spool import Options as SpoolOptions
 from bus.telemetry import metrics
 from bus.testing.spool import MemorySpool
 from bus.transports.quarantine import OPERATOR, SpoolQuarantine
@@ -34,3 +39,11 @@ async def test_what_does_not_fit_is_refused_and_not_counted() -> None:
     with pytest.raises(SpoolError):
         await SpoolQuarantine(spool, SystemClock()).keep(FOREIGN)
     assert counted() == before
+
+
+@pytest.mark.parametrize("transport", TransportName)
+async def test_a_spool_on_disk_takes_what_each_transport_sets_aside(tmp_path: Path, transport: TransportName) -> None:
+    spool = await AsyncSpool.open(tmp_path / "quarantine", SpoolOptions(consumers=(OPERATOR,)))
+    await SpoolQuarantine(spool, SystemClock()).keep(FOREIGN._replace(transport=transport))
+    assert [record.lane for record in await spool.claim(OPERATOR, 10, transport.value)] == [transport.value]
+    await spool.close()
