@@ -15,7 +15,7 @@ PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images texts million events servers constraints clean help
+.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images dashboards texts million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -86,6 +86,9 @@ events: $(STAMP) ## Put 1,000,000 trace events (COUNT) of a day into the lake LA
 
 images: servers ## Take the pictures of the pages for the docs anew.
 	$(BIN)/python -m tests.acceptance.pages.pictures docs/images
+
+dashboards: $(STAMP) ## Write the dashboards of Grafana anew.
+	$(BIN)/python -m deploy.grafana
 
 texts: $(STAMP) ## Bring the Chinese texts of the pages into step with the code.
 	$(BIN)/python -m tests.texts

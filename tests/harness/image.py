@@ -147,7 +147,7 @@ class Container:
     @property
     def first(self) -> int:
         """The id, outside, of its first process."""
-        return psutil.Process(self.child.pid).children()[0].pid
+        return int(psutil.Process(self.child.pid).children()[0].pid)
 
     def run(self, *words: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Run a command beside the first process: same user, same root, same network."""

@@ -1,0 +1,1 @@
+"""How the bus is deployed; its Python makes files in here."""

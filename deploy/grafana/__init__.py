@@ -1,0 +1,1 @@
+"""Dashboards of Grafana, made from code: ``python -m deploy.grafana`` writes them."""
