@@ -119,7 +119,6 @@ def _variable(variable: Variable) -> dict[str, Any]:
         "label": variable.label,
         "datasource": dict(_SOURCE),
         "query": {"query": variable.query, "refId": variable.name},
-        "definition": variable.query,
         "refresh": 2,
         "sort": 1,
         "includeAll": True,

@@ -18,6 +18,7 @@ from tests.servers import (
     chromium,
     connectors,
     debian_root,
+    grafana_schema,
     kafka,
     kustomize,
     mongodb,
@@ -49,6 +50,9 @@ KNOWN = {
     "chromium": Known("Debian's Chromium", chromium.find, chromium.install),
     "connectors": Known(f"Spark's connectors {connectors.VERSION}", connectors.find, connectors.install),
     "debian_root": Known("Debian 12 as a folder, for the image's steps", debian_root.find, debian_root.install),
+    "grafana_schema": Known(
+        f"Grafana's types of dashboards {grafana_schema.VERSION}", grafana_schema.find, grafana_schema.install
+    ),
     "kafka": Known(f"Kafka {kafka.VERSION}", kafka.find, kafka.install),
     "kustomize": Known(f"kustomize {kustomize.VERSION}", kustomize.find, kustomize.install),
     "mongodb": Known(f"the MongoDB protocol: FerretDB {mongodb.VERSION}", mongodb.find, mongodb.install),

@@ -12,13 +12,14 @@ import httpx
 import pytest
 import yaml
 
+from deploy.grafana.__main__ import FOLDER
 from deploy.grafana.pages import ALL
 from tests.harness.bus_process import BusProcess
 from tests.harness.lookup_proxy import LookupProxy, routes
 from tests.harness.process import ROOT, free_port
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
-from tests.servers import need, nsq
+from tests.servers import grafana_schema, need, nsq
 from tests.servers.prometheus import TOOL, PrometheusServer
 
 PROMETHEUS = ROOT / "deploy" / "prometheus"
@@ -165,3 +166,10 @@ def test_configurations_are_those_of_prometheus(tmp_path: Path, name: str) -> No
     tool = [need("prometheus") / TOOL, "check", "config", tmp_path / name]
     done = subprocess.run(tool, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_dashboards_are_of_the_type_that_grafana_has_for_them(tmp_path: Path) -> None:
+    folder, texts = need("grafana_schema"), [path.read_text("utf-8") for path in sorted(FOLDER.iterdir())]
+    assert grafana_schema.complaints(folder, tmp_path, texts) == ""
+    broken = texts[0].replace('"schemaVersion": 39', '"schemaVersion": "new"')
+    assert "'string' is not assignable to type 'number'" in grafana_schema.complaints(folder, tmp_path, [broken])
