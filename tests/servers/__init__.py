@@ -16,6 +16,7 @@ import pytest
 from tests.servers import (
     axe,
     chromium,
+    compose_go,
     connectors,
     debian_root,
     grafana_schema,
@@ -48,6 +49,7 @@ class Known(NamedTuple):
 KNOWN = {
     "axe": Known(f"axe-core {axe.VERSION}", axe.find, axe.install),
     "chromium": Known("Debian's Chromium", chromium.find, chromium.install),
+    "compose_go": Known(f"the loader of Compose {compose_go.VERSION}", compose_go.find, compose_go.install),
     "connectors": Known(f"Spark's connectors {connectors.VERSION}", connectors.find, connectors.install),
     "debian_root": Known("Debian 12 as a folder, for the image's steps", debian_root.find, debian_root.install),
     "grafana_schema": Known(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,8 @@ from bus.settings import _PORTS, Settings
 ROOT: Final = Path(__file__).parents[3]
 DEPLOY: Final = ROOT / "deploy"
 PROBES: Final = frozenset({"/healthz", "/readyz"})
-ROLES: Final = frozenset(entry.name for entry in entry_points(group="bus.roles"))
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+ROLES: Final = frozenset(PROJECT["project"]["entry-points"]["bus.roles"])
 # Read by the command line alone, in a container's environment as in a person's.
 OF_CLIENTS: Final = frozenset({"BUS_URL"})
 # Where each role serves in all of these files; those of the product where it has one.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import runpy
-import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,10 +13,9 @@ from threading import Thread
 import pytest
 
 from tests.harness.dockerfile import Stage, copy_of, stages
-from tests.unit.deploy.product import DEPLOY, ROOT, check_command, settings_of
+from tests.unit.deploy.product import DEPLOY, PROJECT, ROOT, check_command, settings_of
 
 IMAGE = DEPLOY / "image"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 BASE, BUILD, FINAL = stages(IMAGE / "Dockerfile")
 
 
