@@ -130,6 +130,13 @@ def test_every_panel_has_data(live: Live) -> None:
         live.prometheus.query(one)  # it is one that Prometheus understands
 
 
+def test_the_metric_that_dispatchers_are_scaled_by_has_data(live: Live) -> None:
+    (rule,) = yaml.safe_load((PROMETHEUS / "adapter.yml").read_text("utf-8"))["externalRules"]
+    assert live.prometheus.query(rule["seriesQuery"])
+    (found,) = live.prometheus.query(rule["metricsQuery"])
+    assert float(found["value"][1]) >= 0
+
+
 def test_what_is_called_unseen_is_unseen(live: Live) -> None:
     samples = [line for line in live.bus.admin.metrics().splitlines() if not line.startswith("#")]
     assert not [line for line in samples for unseen in UNSEEN if unseen in line]
