@@ -146,7 +146,8 @@ class Channels:
         try:
             there = await self._there(place, topics)
         except NsqFault as fault:
-            self.troubles |= {(topic, place): said_by(fault) for topic in topics}
+            for topic in topics:
+                self._note(topic, place, fault)
             return
         turns = asyncio.Semaphore(_SIDE_BY_SIDE)
         async with asyncio.TaskGroup() as group:
@@ -161,12 +162,17 @@ class Channels:
                 is_new = await self._make(topic, place, there, at)
                 await self._register(topic, self._topology.channels(topic) - self._registered.get(topic, set()))
         except NsqFault as fault:
-            self.troubles[topic, place] = said_by(fault)
+            self._note(topic, place, fault)
             return
         self.troubles.pop((topic, place), None)
         self._end_removals(topic)
         if is_new:
             self._told(topic)
+
+    def _note(self, topic: str, place: Place, fault: NsqFault) -> None:
+        """Note what went wrong, unless the topic is elsewhere or forgotten by now."""
+        if place in self._leaders(topic):
+            self.troubles[topic, place] = said_by(fault)
 
     async def _make(self, topic: str, place: Place, there: Mapping[int, set[str]], at: float) -> bool:
         """Make and delete channels of the partitions that an nsqd leads; whether one was made."""

@@ -11,6 +11,7 @@ from bus.domain.routing.rooms import Access
 from bus.ports.clock import Clock
 from bus.testing.clock import ManualClock
 from bus.transports.nsq.config import Address, NsqConfig
+from bus.transports.nsq.errors import Disconnected
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.haste import Haste
 from bus.transports.nsq.partitions.layout import Place
@@ -30,7 +31,9 @@ class PartitionNodes:
     channels
         Those of all partitions of a topic; lookups for writing leave out partitions without.
     hanging
-        Nsqds that answer nothing.
+        Nsqds that answer nothing until they are gone.
+    gone
+        Set when those that hang end their connections.
     asked
         Which nsqd was asked for its figures, and of which topic, oldest first.
     """
@@ -39,6 +42,7 @@ class PartitionNodes:
         self.led = {topic: dict(places) for topic, places in led.items()}
         self.channels: dict[str, set[str]] = {topic: set() for topic in led}
         self.hanging: set[Address] = set()
+        self.gone = asyncio.Event()
         self.asked: list[tuple[Address, str]] = []
 
     async def listed(self, lookupd: Address) -> Listed:
@@ -73,7 +77,8 @@ class PartitionNodes:
 
     async def _answering(self, nsqd: Address) -> None:
         if nsqd in self.hanging:
-            await asyncio.Event().wait()
+            await self.gone.wait()
+            raise Disconnected(f"{nsqd} is gone")
 
 
 def dependencies(

@@ -81,3 +81,16 @@ async def test_a_topic_that_nobody_publishes_to_or_reads_any_more_is_forgotten()
         await until(lambda: "orders" in changed, within=5.0, what="it is told of")
         assert not routes.layout("orders").is_partitioned
         assert {topic for topic, _ in routes.channels._seen} == set(routes._locks) == {"mail"}
+
+
+async def test_of_a_leader_that_was_nothing_is_told_any_more() -> None:
+    nodes = PartitionNodes({"orders": {0: ONE}, "mail": {0: ONE}})
+    nodes.hanging.add(ONE.http)
+    async with running(nodes, subscribed("orders", "mail"), lookup_interval=600.0) as routes:
+        await until(lambda: nodes.asked, within=5.0, what="it is asked")
+        nodes.led["orders"] = {0: TWO}
+        routes._haste.add("orders")
+        await until(lambda: routes.open_partitions("orders") == {0: TWO}, within=5.0, what="another one leads")
+        nodes.gone.set()
+        await until(lambda: routes.channels.troubles, within=5.0, what="it is told of")
+        assert ("orders", ONE) not in routes.channels.troubles
