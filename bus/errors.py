@@ -20,6 +20,7 @@
     ├── ReceiverError           the receiver's answer to the SDK or the CLI
     │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
     │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
+    ├── BackupError             a backup is not whole, is damaged, or is not for this place
     ├── QuotaUsedUp             a destination or a key has all that it may take now                  (retriable)
     ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
     ├── RefusedElsewhere        the process that keeps a destination's order refused a message
@@ -158,6 +159,10 @@ class ReceiverUnavailable(ReceiverError):
 
 class ReceiverRefused(ReceiverError):
     """The receiver refused the record for good (404, 413, 422)."""
+
+
+class BackupError(BusError):
+    """A backup cannot be taken or put back as it is; what was there before is as it was."""
 
 
 class QuotaUsedUp(BusError):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from bus.errors import SpoolLocked
 from bus.files import make_directory, write_whole
@@ -16,6 +18,8 @@ from bus.spool import is_live
 from bus.spool.lock import OwnerLock
 
 _NAME: Final = re.compile("[0-9a-f]{32}")
+_PROCESSES: Final = "processes"
+_FORMER: Final = "former.json"
 
 
 @contextmanager
@@ -25,7 +29,7 @@ def claim_name(data: Path, roles: Sequence[str]) -> Iterator[str]:
     Several processes with the same roles may share the directory: each takes the first name that is free.
     """
     for number in itertools.count(1):
-        directory = data / "processes" / f"{'-'.join(roles)}-{number}"
+        directory = data / _PROCESSES / f"{'-'.join(roles)}-{number}"
         make_directory(directory)
         try:
             lock = OwnerLock.take(directory)
@@ -55,9 +59,28 @@ def hold_gone(data: Path) -> Iterator[dict[str, frozenset[str]]]:
         yield found
 
 
+def names_of(data: Path) -> dict[str, list[str]]:
+    """Return the names of all processes that work or worked on a data directory, with the roles of each."""
+    return {name: sorted(roles) for name, roles in (_named(path) for path in _kept(data))}
+
+
+def keep_former(data: Path, names: Mapping[str, Sequence[str]]) -> None:
+    """Note, durably, whose queues were put into a data directory from a backup, with the roles of each."""
+    write_whole(data / _PROCESSES / _FORMER, msgspec.json.encode(names))
+
+
+def former_of(data: Path, roles: Sequence[str]) -> set[str]:
+    """Return the processes whose queues a backup put here, of those for which one with these roles goes on."""
+    try:
+        found = msgspec.json.decode((data / _PROCESSES / _FORMER).read_bytes(), type=dict[str, list[str]])
+    except FileNotFoundError:
+        return set()
+    return {name for name, own in found.items() if set(own) <= set(roles)}
+
+
 def _kept(data: Path) -> list[Path]:
     """Return the files with the names of the processes that work or worked on a data directory."""
-    paths = (data / "processes").glob("*/name")
+    paths = (data / _PROCESSES).glob("*/name")
     return [path for path in paths if _NAME.fullmatch(path.read_text("ascii", errors="replace"))]
 
 

@@ -19,9 +19,10 @@ from bus.bootstrap.context import Context
 from bus.bootstrap.coordinator import open_coordinator
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
-from bus.bootstrap.identity import claim_name, gone_from
+from bus.bootstrap.identity import claim_name, former_of, gone_from
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
+from bus.bootstrap.restored import refuse_half_restored
 from bus.bootstrap.spools import open_spools
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
@@ -97,10 +98,12 @@ async def open_context(
     Raises
     ------
     ConfigurationError
-        Other machines could reach the bus, and there is no key yet; nothing was made, and no process joined.
+        Other machines could reach the bus, and there is no key yet, or a restore into the data directory has not ended;
+        nothing was made, and no process joined.
     SpoolLocked
         Another process works on this data directory in one of the roles.
     """
+    refuse_half_restored(settings.data)
     clock = SystemClock()
     async with AsyncExitStack() as opened:
         store, kept, keyring = await _open_store(settings, clock, opened)
@@ -163,7 +166,8 @@ async def open_context(
             events=open_events(settings, shared or settings.data, me, reserve, clock),
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
-        await _begin(context, kept, opened, {name for gone in left for name in gone_from(gone)})
+        former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
+        await _begin(context, kept, opened, former)
         yield context
 
 
@@ -315,6 +319,7 @@ def _chain_roles(roles: Sequence[str]) -> set[Role]:
 @asynccontextmanager
 async def open_offline_keyring(settings: Settings) -> AsyncIterator[Keyring]:
     """Open the keys and users in the store that the settings name, without a bus, for ``bus key create --data``."""
+    refuse_half_restored(settings.data)
     clock = SystemClock()
     store = await open_store(settings, clock)
     try:

@@ -14,7 +14,7 @@ from bus.stores.sqlite import SqliteStore
 
 async def open_store(settings: Settings, clock: Clock) -> Store:
     """Return the store, open. Raises ``ConfigurationError`` when its address is impossible or its extra is missing."""
-    directory = _directory(settings)
+    directory = embedded(settings)
     if directory is not None:
         return await SqliteStore.open(directory, linger=settings.store_linger)
     with extra("mongodb"):
@@ -24,15 +24,15 @@ async def open_store(settings: Settings, clock: Clock) -> Store:
 
 def check_store(settings: Settings) -> None:
     """Raise ``ConfigurationError`` for an address that is impossible; connects nowhere."""
-    _directory(settings)
+    embedded(settings)
 
 
 def is_new(settings: Settings) -> bool:
     """Whether the store is an embedded one that was never opened."""
-    directory = _directory(settings)
+    directory = embedded(settings)
     return directory is not None and not directory.exists()
 
 
-def _directory(settings: Settings) -> Path | None:
-    """Return where the embedded store rests; None when the store is another."""
+def embedded(settings: Settings) -> Path | None:
+    """Return where the embedded store rests; None when the store is another. Raises as ``check_store``."""
     return sqlite_directory(settings.store) if settings.store else settings.data / "store"

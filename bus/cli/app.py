@@ -33,6 +33,14 @@ Examples:
   bus export configuration -o bus-configuration.json
   bus apply bus-configuration.json --dry-run
   bus apply configuration/ --prune"""
+_BACKUP = """\b
+Examples:
+  bus backup /backups/bus --data /var/lib/bus
+  bus backup /backups/bus --config bus.toml --json"""
+_RESTORE = """\b
+Examples:
+  bus restore /backups/bus --data /var/lib/bus-restored
+  bus up --data /var/lib/bus-restored"""
 _EXPORT = """\b
 Examples:
   bus export --destination orders --status dead --from 1d -o dead.csv
@@ -53,7 +61,7 @@ _GROUPS: Final = {
     "cluster": ("clusters", "app"),
     "alarms": ("alarms", "app"),
     "lookup": ("lookup", "app"),
-    "spool": ("spools", "app"),
+    "spool": ("files.spools", "app"),
     "key": ("access", "keys"),
     "user": ("access", "users"),
     "secrets": ("sealing", "app"),
@@ -70,6 +78,8 @@ _COMMANDS: Final = {
     "failures": _Command("failing", "Example:  bus failures --destination orders --from 1d"),
     "resend": _Command("resending", _RESEND),
     "status": _Command("status", "Example:  bus status --json"),
+    "backup": _Command("files.backups", _BACKUP),
+    "restore": _Command("files.backups", _RESTORE),
     "doctor": _Command("doctor", "Example:  bus doctor --config bus.toml"),
 }
 

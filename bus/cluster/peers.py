@@ -63,6 +63,11 @@ class PeerKey:
             found = await self._documents.get(_SETTINGS, _KEY)
         self._value = found.value.decode() if found is not None else ""
 
+    async def renew(self) -> None:
+        """Replace the secret, so that whoever has the old one is a stranger; raises ``StoreError``."""
+        self._value = secrets.token_urlsafe(32)
+        await self._documents.put(_SETTINGS, _KEY, self._value.encode())
+
     async def is_current(self, authorization: bytes | None) -> bool:
         """Whether a request comes from a process of this bus; looks again when the store may have a newer secret.
 

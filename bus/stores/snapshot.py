@@ -44,6 +44,11 @@ def read_kept(data: Path, collection: str) -> _Documents | None:
         return None
 
 
+def kept_files(root: Path) -> list[Path]:
+    """Return the files of all kept collections in the data directories at or below a directory."""
+    return sorted(root.rglob(f"{_DIRECTORY}/*{_SUFFIX}"))
+
+
 class Snapshot:
     """Documents of the store; whole collections that were read are kept on disk and read from there when it is away.
 

@@ -22,7 +22,8 @@ from bus.stores.sqlite.partitions.partition import Partition
 
 CONTROL: Final = "control.db"
 _DROPPED: Final = ".dropped"
-_LOCKS: Final = "locks"
+LOCKS: Final = "locks"
+FILES_LOCK: Final = "files.lock"
 _TICK: Final = 100_000_000  # ns; a directory's time moves in steps shorter than this
 
 
@@ -38,7 +39,7 @@ class Directory:
         with translating(path.name):
             self._path = path
             self._name = str(path)
-            make_directory(path / _LOCKS)
+            make_directory(path / LOCKS)
             sync_directory(path.parent)  # always, since the process that made it may have died before this
             self._labels: frozenset[Label] = frozenset()
             self._listed_at = 0
@@ -49,7 +50,7 @@ class Directory:
     def turn(self, name: str) -> Turn:
         """Return the right to write to the files of a kind; to be closed by the caller."""
         with translating(name):
-            return Turn(self._path / _LOCKS, name)
+            return Turn(self._path / LOCKS, name)
 
     def open_control(self) -> tuple[apsw.Connection, apsw.Connection]:
         """Open ``control.db``, made when it is not there: one connection to write and one to read."""
@@ -111,7 +112,7 @@ class Directory:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with translating(self._path.name), alone(self._path / _LOCKS / "files.lock"):
+        with translating(self._path.name), alone(self._path / LOCKS / FILES_LOCK):
             yield
 
 

@@ -1,0 +1,10 @@
+"""A copy of a running bus that can be put back: every message that was acknowledged before it began is in it.
+
+Spools are copied as they were before the store: a record leaves a spool only when the store has it, so what is in
+neither copy was not acknowledged yet.
+"""
+
+from bus.backups.restoring import Restored, restore
+from bus.backups.taking import Taken, take
+
+__all__ = ["Restored", "Taken", "restore", "take"]

@@ -1,0 +1,224 @@
+"""Puts a backup into an empty data directory, as a bus of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from bus.backups.archive import copy_file, digest_of
+from bus.backups.manifest import Manifest, Part, find_manifest
+from bus.backups.taking import Begin
+from bus.bootstrap.identity import keep_former
+from bus.bootstrap.restored import begin_restore, end_restore, is_mark, restored_from
+from bus.bootstrap.store import embedded, open_store
+from bus.cluster.member import COLLECTION as MEMBERS
+from bus.cluster.peers import PeerKey
+from bus.databases import version_of
+from bus.errors import BackupError
+from bus.files import make_directory, sync_directory
+from bus.ports.clock import Clock
+from bus.settings import Settings
+from bus.spool.file import VERSION as SPOOL_VERSION
+from bus.stores.sqlite.copying import newest_version
+
+_PLACED: Final = frozenset({"spool", "configuration", "store"})
+_IGNORED: Final = frozenset({"lost+found"})
+_FRESH: Final = ".restored"
+_LOGS: Final = ("-wal", "-shm")
+
+
+class Restored(NamedTuple):
+    """What was put back, and how many of its files an earlier run that was cut off had put there."""
+
+    manifest: Manifest
+    kept: int
+
+
+def restore(directory: Path, settings: Settings, clock: Clock, begin: Begin, *, same_bus: bool = False) -> Restored:
+    """Put a backup into the data directory of these settings, and into their store; durable when it returns.
+
+    All of it is verified before anything is written. A run that was cut off is gone on with by the same call; no bus
+    starts on what it left. The restored bus knows none of the processes of the old one, and they do not know it.
+
+    Parameters
+    ----------
+    same_bus
+        The store was not lost and the bus goes on with it: leave it as it is. Only for a backup without one.
+
+    Raises
+    ------
+    BackupError
+        The backup is not whole or damaged, the target is not empty, or the disk does not take it.
+    StoreError
+        The store that was put back beside it does not answer; what is on disk stays, and the same call goes on.
+    """
+    manifest = _whole(directory)
+    store = _store_for(manifest, settings, same_bus=same_bus)
+    places = _places(manifest, settings, store)
+    begun = restored_from(settings.data)
+    if begun is None:
+        _refuse_full(settings.data, store)
+    elif begun != manifest.id:
+        raise BackupError(
+            f"another backup was being restored into {settings.data}; nothing was written",
+            hint="go on with that one, or remove what is there",
+        )
+    with _explained(directory, settings.data):
+        _verify(directory, manifest, begin)
+        marked = [settings.data, *(settings.data / root for root in manifest.roots if root != ".")]
+        for place in marked:
+            begin_restore(place, manifest.id)
+        kept = _put(directory, places, begin)
+        for root, names in manifest.roots.items():
+            keep_former(settings.data / root, names)
+        if manifest.store != "none" and not same_bus:
+            asyncio.run(_become_another(settings, clock, {name for names in manifest.roots.values() for name in names}))
+        for place in reversed(marked):  # the first one says whether all of it has ended
+            end_restore(place)
+    return Restored(manifest, kept)
+
+
+def _whole(directory: Path) -> Manifest:
+    manifest = find_manifest(directory)
+    if manifest is None:
+        raise BackupError(
+            f"there is no whole backup in {directory}; nothing was written",
+            hint="a backup that was cut off is ended by the same bus backup once more",
+        )
+    return manifest
+
+
+def _store_for(manifest: Manifest, settings: Settings, *, same_bus: bool) -> Path | None:
+    """Return where the files of the store belong; None when the backup has none."""
+    store = embedded(settings)
+    if same_bus and manifest.store == "sqlite":
+        raise BackupError(
+            "this backup has the store in it, so what is restored is another bus; nothing was written",
+            hint="leave --same-bus out",
+        )
+    if manifest.store == "sqlite" and store is None:
+        raise BackupError(
+            "this backup has an SQLite store in it, and the settings name another one; nothing was written",
+            hint="leave BUS_STORE out, or name sqlite:///PATH",
+        )
+    if manifest.store == "mongodb" and store is not None:
+        raise BackupError(
+            "the store of this bus is a MongoDB, which is not in the backup; nothing was written",
+            hint="restore the database by its own means, then give --config or BUS_STORE that names it",
+        )
+    return store if manifest.store == "sqlite" else None
+
+
+def _places(manifest: Manifest, settings: Settings, store: Path | None) -> Mapping[Part, Path]:
+    found = {}
+    for part in manifest.parts:
+        if part.kind in _PLACED:
+            root = store if part.kind == "store" and store is not None else settings.data
+            found[part] = _below(root, part.path)
+    return found
+
+
+def _below(root: Path, path: str) -> Path:
+    """Return a place below a directory; a backup may have been made by a stranger."""
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise BackupError(f"the backup has a file for {path!r}, outside of the bus; nothing was written")
+    return root / path
+
+
+def _refuse_full(data: Path, store: Path | None) -> None:
+    for place in (data, store):
+        if place is None or not place.exists():
+            continue
+        if not place.is_dir() or any(not _may_stay(path.name) for path in place.iterdir()):
+            raise BackupError(
+                f"{place} is not an empty directory; nothing was written",
+                hint="give --data a new one; what is in this one may be all that is left",
+            )
+
+
+def _may_stay(name: str) -> bool:
+    return name in _IGNORED or is_mark(name)
+
+
+def _verify(directory: Path, manifest: Manifest, begin: Begin) -> None:
+    """Read all files and compare them with what was written; none is newer than this bus."""
+    advance = begin("verify", manifest.bytes)
+    for part in manifest.parts:
+        path = directory / part.file
+        if not path.is_file():
+            raise BackupError(f"{path} is missing; nothing was restored", hint=_ANOTHER)
+        if path.stat().st_size != part.bytes or digest_of(path, advance) != part.sha256:
+            raise BackupError(
+                f"{path} is damaged: it is not what the backup wrote ({part.name}); nothing was restored", hint=_ANOTHER
+            )
+        _refuse_newer(part, path)
+
+
+_ANOTHER: Final = "take another copy of the backup, or an earlier backup"
+
+
+def _refuse_newer(part: Part, path: Path) -> None:
+    known = SPOOL_VERSION if part.kind == "spool" else newest_version(Path(part.path).name)
+    found = version_of(path)
+    if part.kind in ("spool", "store") and known is not None and found is not None and found > known:
+        raise BackupError(
+            f"{path} has format {found}; this bus knows {known}; nothing was restored",
+            hint="use the version of the bus that made the backup, or a newer one",
+        )
+
+
+def _put(directory: Path, places: Mapping[Part, Path], begin: Begin) -> int:
+    """Put each file in its place unless it is there; return how many were."""
+    advance = begin("restore", sum(part.bytes for part in places))
+    kept = 0
+    for part, place in places.items():
+        if place.is_file() and place.stat().st_size == part.bytes and digest_of(place) == part.sha256:
+            kept += 1
+        else:
+            _put_one(directory / part.file, place)
+        advance(part.bytes)
+    return kept
+
+
+def _put_one(source: Path, place: Path) -> None:
+    make_directory(place.parent)
+    fresh = place.with_name(place.name + _FRESH)
+    fresh.unlink(missing_ok=True)
+    try:
+        copy_file(source, fresh)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    for log in _LOGS:  # of a run that was cut off while it had the file open
+        place.with_name(place.name + log).unlink(missing_ok=True)
+    fresh.replace(place)
+    sync_directory(place.parent)
+
+
+async def _become_another(settings: Settings, clock: Clock, former: AbstractSet[str]) -> None:
+    """Have the restored bus take no process of the old one for its own, and the other way round; end their leases."""
+    store = await open_store(settings, clock)
+    try:
+        members = await store.list(MEMBERS)
+        for owner in sorted(former | {member.key for member in members}):
+            await store.reclaim(owner)
+        for member in members:
+            await store.delete(MEMBERS, member.key)
+        await PeerKey(store, clock).renew()
+    finally:
+        await store.close()
+
+
+@contextmanager
+def _explained(directory: Path, data: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BackupError(
+            f"{directory} is not restored to {data}: {error}",
+            hint="mend or empty the disk, then run the same command again: it goes on",
+        ) from error
