@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import enum
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,9 @@ from bus.errors import BackupError
 from bus.files import make_directory, sync_directory
 from bus.ports.clock import Clock
 from bus.settings import Settings
+from bus.spool import is_live
 from bus.spool.file import VERSION as SPOOL_VERSION
+from bus.spool.inspect import spools
 from bus.stores.sqlite.copying import newest_version
 
 _PLACED: Final = frozenset({"spool", "configuration", "store"})
@@ -38,44 +41,47 @@ class Restored(NamedTuple):
     kept: int
 
 
-def restore(directory: Path, settings: Settings, clock: Clock, begin: Begin, *, same_bus: bool = False) -> Restored:
+class Extent(enum.Enum):
+    """How much of a bus was lost, and so is put back."""
+
+    ALL = enum.auto()
+    """The restored bus is another one."""
+    DISK = enum.auto()
+    """The store lives, and the bus goes on with it: leave it as it is. Only for a backup without one."""
+    STORE = enum.auto()
+    """The data directory lives, and the bus goes on with its queues: put back the store alone."""
+
+
+def restore(
+    directory: Path, settings: Settings, clock: Clock, begin: Begin, *, extent: Extent = Extent.ALL
+) -> Restored:
     """Put a backup into the data directory of these settings, and into their store; durable when it returns.
 
     All of it is verified before anything is written. A run that was cut off is gone on with by the same call; no bus
     starts on what it left. The restored bus knows none of the processes of the old one, and they do not know it.
 
-    Parameters
-    ----------
-    same_bus
-        The store was not lost and the bus goes on with it: leave it as it is. Only for a backup without one.
-
     Raises
     ------
     BackupError
-        The backup is not whole or damaged, the target is not empty, or the disk does not take it.
+        The backup is not whole or damaged, the target is not empty, a bus runs there, or the disk does not take it.
     StoreError
         The store that was put back beside it does not answer; what is on disk stays, and the same call goes on.
     """
     manifest = _whole(directory)
-    store = _store_for(manifest, settings, same_bus=same_bus)
-    places = _places(manifest, settings, store)
-    begun = restored_from(settings.data)
-    if begun is None:
-        _refuse_full(settings.data, store)
-    elif begun != manifest.id:
-        raise BackupError(
-            f"another backup was being restored into {settings.data}; nothing was written",
-            hint="go on with that one, or remove what is there",
-        )
+    store = _store_for(manifest, settings, extent)
+    places = _places(manifest, settings, store, extent)
+    _refuse_target(settings.data, store, manifest, extent)
+    roots = [] if extent is Extent.STORE else [root for root in manifest.roots if root != "."]
+    marked = [settings.data, *(settings.data / root for root in roots)]
     with _explained(directory, settings.data):
         _verify(directory, manifest, begin)
-        marked = [settings.data, *(settings.data / root for root in manifest.roots if root != ".")]
         for place in marked:
             begin_restore(place, manifest.id)
         kept = _put(directory, places, begin)
-        for root, names in manifest.roots.items():
-            keep_former(settings.data / root, names)
-        if manifest.store != "none" and not same_bus:
+        if extent is not Extent.STORE:
+            for root, names in manifest.roots.items():
+                keep_former(settings.data / root, names)
+        if manifest.store != "none" and extent is not Extent.DISK:
             asyncio.run(_become_another(settings, clock, {name for names in manifest.roots.values() for name in names}))
         for place in reversed(marked):  # the first one says whether all of it has ended
             end_restore(place)
@@ -92,10 +98,14 @@ def _whole(directory: Path) -> Manifest:
     return manifest
 
 
-def _store_for(manifest: Manifest, settings: Settings, *, same_bus: bool) -> Path | None:
+def _store_for(manifest: Manifest, settings: Settings, extent: Extent) -> Path | None:
     """Return where the files of the store belong; None when the backup has none."""
     store = embedded(settings)
-    if same_bus and manifest.store == "sqlite":
+    if extent is Extent.STORE and manifest.store != "sqlite":
+        raise BackupError(
+            "there is no store in this backup; nothing was written", hint="restore the database by its own means"
+        )
+    if extent is Extent.DISK and manifest.store == "sqlite":
         raise BackupError(
             "this backup has the store in it, so what is restored is another bus; nothing was written",
             hint="leave --same-bus out",
@@ -113,10 +123,11 @@ def _store_for(manifest: Manifest, settings: Settings, *, same_bus: bool) -> Pat
     return store if manifest.store == "sqlite" else None
 
 
-def _places(manifest: Manifest, settings: Settings, store: Path | None) -> Mapping[Part, Path]:
+def _places(manifest: Manifest, settings: Settings, store: Path | None, extent: Extent) -> Mapping[Part, Path]:
     found = {}
+    kinds = {"store"} if extent is Extent.STORE else _PLACED
     for part in manifest.parts:
-        if part.kind in _PLACED:
+        if part.kind in kinds:
             root = store if part.kind == "store" and store is not None else settings.data
             found[part] = _below(root, part.path)
     return found
@@ -129,8 +140,22 @@ def _below(root: Path, path: str) -> Path:
     return root / path
 
 
-def _refuse_full(data: Path, store: Path | None) -> None:
-    for place in (data, store):
+def _refuse_target(data: Path, store: Path | None, manifest: Manifest, extent: Extent) -> None:
+    """Refuse a place that holds anything but what an earlier run has put there of the same backup."""
+    if extent is Extent.STORE and (live := [path for path in spools(data) if is_live(path)]):
+        raise BackupError(f"a bus works on {live[0]}; nothing was written", hint="stop every process of the bus first")
+    begun = restored_from(data)
+    if begun is None:
+        _refuse_full([store] if extent is Extent.STORE else [data, store])
+    elif begun != manifest.id:
+        raise BackupError(
+            f"another backup was being restored into {data}; nothing was written",
+            hint="go on with that one, or remove what is there",
+        )
+
+
+def _refuse_full(places: Sequence[Path | None]) -> None:
+    for place in places:
         if place is None or not place.exists():
             continue
         if not place.is_dir() or any(not _may_stay(path.name) for path in place.iterdir()):

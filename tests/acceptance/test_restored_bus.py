@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,6 +47,26 @@ def test_two_buses_out_of_one_know_nothing_of_each_other_and_both_keep_the_order
             [seq for own, seq in arrived if own == key] == sorted(seq for own, seq in arrived if own == key)
             for key, _ in arrived
         )
+
+
+def test_a_lost_store_is_put_back_to_the_queues_that_live(tmp_path: Path) -> None:
+    with SubscriberProcess(tmp_path) as subscriber, BusProcess(tmp_path / "data") as bus:
+        configure(bus, subscriber, "orders", ["shop"])
+        before = [bus.admin.send("orders", b"{}").json()["id"] for _ in range(10)]
+        bus.admin.wait_drained("orders", before, within=30)
+        taken(tmp_path / "backup", bus.data)
+        bus.admin.pause("orders", "shop", paused=True)
+        after = [bus.admin.send("orders", b"{}").json()["id"] for _ in range(10)]
+        assert run_bus("restore", tmp_path / "backup", "--data", bus.data, "--store-only").returncode == 1
+        bus.kill()
+        done = run_bus("restore", tmp_path / "backup", "--data", bus.data, "--store-only")
+        assert "not an empty directory" in done.stderr
+        shutil.rmtree(bus.data / "store")
+        put_back(tmp_path / "backup", bus.data, "--store-only")
+        bus.start()
+        bus.admin.pause("orders", "shop", paused=False)
+        wait_until(lambda: not missing(subscriber, ["shop"], after), within=30, what="what waited in the queues")
+        assert not unfinished(bus, "orders", before)
 
 
 def test_no_bus_starts_on_half_of_a_restore_and_errors_tell_what_to_do(tmp_path: Path) -> None:

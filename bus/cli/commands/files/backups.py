@@ -67,6 +67,9 @@ def restore(
         bool,
         typer.Option("--same-bus", help="The MongoDB was not lost and the bus goes on: only this directory was."),
     ] = False,
+    store_only: Annotated[
+        bool, typer.Option("--store-only", help="The directory was not lost, and keeps its queues: only the store was.")
+    ] = False,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
@@ -78,14 +81,19 @@ def restore(
     needs that back first.
     """
     with server_extra():
+        from bus.backups import Extent  # noqa: PLC0415
         from bus.backups import restore as put_back  # noqa: PLC0415
         from bus.clock import SystemClock  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 
+    if same_bus and store_only:
+        raise typer.BadParameter("choose one of --same-bus and --store-only")
+    extent = Extent.DISK if same_bus else Extent.STORE if store_only else Extent.ALL
     settings = load_settings(config, {"data": data})
     with _bars() as begin:
-        done = put_back(directory, settings, SystemClock(), begin, same_bus=same_bus)
-    _show({**_counts(done.manifest), "kept": done.kept}, "" if same_bus else _SECOND, as_json=as_json)
+        done = put_back(directory, settings, SystemClock(), begin, extent=extent)
+    note = _SECOND if extent is Extent.ALL else ""
+    _show({**_counts(done.manifest), "kept": done.kept}, note, as_json=as_json)
 
 
 def _counts(manifest: Manifest) -> dict[str, Any]:
