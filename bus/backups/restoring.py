@@ -13,20 +13,18 @@ from typing import Final, NamedTuple
 from bus.backups.archive import copy_file, digest_of
 from bus.backups.manifest import Manifest, Part, find_manifest
 from bus.backups.taking import Begin
+from bus.bootstrap.data_format import format_of
 from bus.bootstrap.identity import keep_former
 from bus.bootstrap.restored import begin_restore, end_restore, is_mark, restored_from
 from bus.bootstrap.store import embedded, open_store
 from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.peers import PeerKey
-from bus.databases import version_of
 from bus.errors import BackupError
 from bus.files import make_directory, sync_directory
 from bus.ports.clock import Clock
 from bus.settings import Settings
 from bus.spool import is_live
-from bus.spool.file import VERSION as SPOOL_VERSION
 from bus.spool.inspect import spools
-from bus.stores.sqlite.copying import newest_version
 
 _PLACED: Final = frozenset({"spool", "configuration", "store"})
 _IGNORED: Final = frozenset({"lost+found"})
@@ -187,11 +185,11 @@ _ANOTHER: Final = "take another copy of the backup, or an earlier backup"
 
 
 def _refuse_newer(part: Part, path: Path) -> None:
-    known = SPOOL_VERSION if part.kind == "spool" else newest_version(Path(part.path).name)
-    found = version_of(path)
-    if part.kind in ("spool", "store") and known is not None and found is not None and found > known:
+    """Refuse a file that this bus would refuse to start on."""
+    found = format_of(path, Path(part.path).name)
+    if found is not None and found.is_newer:
         raise BackupError(
-            f"{path} has format {found}; this bus knows {known}; nothing was restored",
+            f"{path} has format {found.format}; this bus knows {found.known}; nothing was restored",
             hint="use the version of the bus that made the backup, or a newer one",
         )
 

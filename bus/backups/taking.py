@@ -16,6 +16,7 @@ from bus.backups.manifest import FORMAT, Manifest, Part
 from bus.backups.settings_file import NAME as SETTINGS_NAME
 from bus.backups.settings_file import settings_file
 from bus.bootstrap import VERSION
+from bus.bootstrap.data_format import NAME as FORMAT_NAME
 from bus.bootstrap.identity import names_of
 from bus.bootstrap.store import embedded
 from bus.databases import Advance, Still
@@ -125,7 +126,7 @@ class _Work:
         return "sqlite"
 
     def copy_configuration(self) -> None:
-        for path in kept_files(self._data):
+        for path in (*kept_files(self._data), *sorted(self._data.rglob(FORMAT_NAME))):
             self.parts.append(
                 self._archive.add(_CONFIGURATION, str(path.relative_to(self._data)), partial(copy_file, path))
             )
@@ -139,7 +140,8 @@ class _Work:
 
     def roots(self) -> dict[str, dict[str, list[str]]]:
         """Return the data directories, with the processes that worked there."""
-        found = {_above(part) for part in self.parts if part.kind in (_SPOOL, _CONFIGURATION)}
+        files = [part.path for part in self.parts if part.kind in (_SPOOL, _CONFIGURATION)]
+        found = {str(Path(path).parent.parent) for path in files if Path(path).name != FORMAT_NAME}
         return {root: names_of(self._data / root) for root in sorted(found)}
 
     def _copy(self, kind: str, root: Path, stills: Sequence[Still], records: Callable[[Still], int]) -> None:
@@ -154,11 +156,6 @@ class _Work:
                 self.kept += 1
                 advance(still.bytes)
             self.parts.append(part)
-
-
-def _above(part: Part) -> str:
-    """Return the data directory that a file is two levels below."""
-    return str(Path(part.path).parent.parent)
 
 
 def _refuse_place(data: Path, directory: Path) -> None:

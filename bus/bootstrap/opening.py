@@ -17,6 +17,7 @@ from typing import Any, Final
 from bus.bootstrap.brokers import open_brokers, open_groups
 from bus.bootstrap.context import Context
 from bus.bootstrap.coordinator import open_coordinator
+from bus.bootstrap.data_format import note_format, refuse_newer
 from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.identity import claim_name, former_of, gone_from
@@ -98,15 +99,17 @@ async def open_context(
     Raises
     ------
     ConfigurationError
-        Other machines could reach the bus, and there is no key yet, or a restore into the data directory has not ended;
-        nothing was made, and no process joined.
+        Other machines could reach the bus, and there is no key yet; a restore into the data directory has not ended; or
+        a newer bus wrote there. Nothing was made, and no process joined.
     SpoolLocked
         Another process works on this data directory in one of the roles.
     """
     refuse_half_restored(settings.data)
+    refuse_newer(settings)
     clock = SystemClock()
     async with AsyncExitStack() as opened:
         store, kept, keyring = await _open_store(settings, clock, opened)
+        note_format(settings.data, VERSION)
         reserve = _reserve(settings)
         spools = await open_spools(settings.data, roles, settings.spool_limit, reserve, opened, left)
         for gone in left:  # whoever gets this directory again begins anew
@@ -320,6 +323,7 @@ def _chain_roles(roles: Sequence[str]) -> set[Role]:
 async def open_offline_keyring(settings: Settings) -> AsyncIterator[Keyring]:
     """Open the keys and users in the store that the settings name, without a bus, for ``bus key create --data``."""
     refuse_half_restored(settings.data)
+    refuse_newer(settings)
     clock = SystemClock()
     store = await open_store(settings, clock)
     try:

@@ -112,6 +112,11 @@ def is_emptied(data: Path, roles: frozenset[str]) -> bool:
     return not queues_of(data, roles)
 
 
+def directories_of_queues(data: Path) -> list[Path]:
+    """Return where processes of any role have or had queues below a data directory, there or not."""
+    return [data / name for name in (*QUEUES, _QUARANTINE)]
+
+
 def queues_of(data: Path, roles: frozenset[str]) -> list[Path]:
     """Return the directories of queues below a data directory that processes with one of these roles have or left."""
     mine = frozenset(section.role for section in _SECTIONS.values() if section.role in roles)

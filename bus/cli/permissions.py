@@ -11,7 +11,16 @@ from typing import Final
 _OTHERS: Final = 0o077
 # What a bus of up to 64 processes keeps in its data directory; nothing else is looked at, whatever was given.
 _KEPT: Final = (
-    *("configuration", "direct", "events", "journal", "journal-dispatcher", "journal-receiver", "outcomes"),
+    *(
+        "configuration",
+        "direct",
+        "events",
+        "format.json",
+        "journal",
+        "journal-dispatcher",
+        "journal-receiver",
+        "outcomes",
+    ),
     *("claims.db", "claims.db-shm", "claims.db-wal"),
     *("permits.json", "processes", "quarantine", "receiver", "store"),
     *(f"p{number}" for number in range(1, 64)),

@@ -160,7 +160,7 @@ class SpoolFile:
         db.wal_autocheckpoint(0)
         db.set_wal_hook(self._on_wal)
         version = int(db.pragma("user_version"))
-        if VERSION < version <= _NEWEST_PLAUSIBLE:
+        if version > VERSION and is_plausible(version):
             raise apsw.MismatchError(f"{self.path} has format {version}; this program knows {VERSION}")
         if version == 0:
             self._create()
@@ -347,6 +347,11 @@ class SpoolFile:
     def close(self) -> None:
         """Close without a checkpoint; what is not committed is gone."""
         self.db.close(True)
+
+
+def is_plausible(version: int) -> bool:
+    """Whether a version may be a format's; any other comes from damage."""
+    return 0 <= version <= _NEWEST_PLAUSIBLE
 
 
 def schema(db: apsw.Connection) -> list[tuple[object, ...]]:

@@ -215,6 +215,14 @@ def test_files_of_a_newer_bus_are_not_restored(data: Path, tmp_path: Path) -> No
     assert not (tmp_path / "new").exists()
 
 
+def test_a_data_directory_of_a_newer_bus_is_not_restored(data: Path, tmp_path: Path) -> None:
+    (data / "format.json").write_text('{"format":99,"version":"9.0.0"}')
+    taken(data, tmp_path / "backup")
+    with pytest.raises(BackupError, match="format 99"):
+        put_back(tmp_path / "backup", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_no_place_that_holds_something_is_written_to(data: Path, tmp_path: Path) -> None:
     taken(data, tmp_path / "backup")
     before = files(data)
