@@ -87,8 +87,9 @@ events: $(STAMP) ## Put 1,000,000 trace events (COUNT) of a day into the lake LA
 images: servers ## Take the pictures of the pages for the docs anew.
 	$(BIN)/python -m tests.acceptance.pages.pictures docs/images
 
-dashboards: $(STAMP) ## Write the dashboards of Grafana anew.
+dashboards: $(STAMP) ## Write the dashboards of Grafana and the rules of Prometheus anew.
 	$(BIN)/python -m deploy.grafana
+	$(BIN)/python -m deploy.prometheus
 
 texts: $(STAMP) ## Bring the Chinese texts of the pages into step with the code.
 	$(BIN)/python -m tests.texts

@@ -36,6 +36,7 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     lags = context.router.lags()
     fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
     fills.append(partial(_fill_roles, context.chains.roles_held()))
+    fills.append(partial(_fill_own_roles, context.members.me.roles))
     return [*fills, partial(_fill_health, introspection.health()["checks"])]
 
 
@@ -44,6 +45,11 @@ def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
         metrics.DEGRADED.labels(check["name"]).set(not check["ok"])
         if check["name"] == "store":
             metrics.STORE_UP.set(check["ok"])
+
+
+def _fill_own_roles(roles: Collection[str]) -> None:
+    for role in roles:
+        metrics.ROLE.labels(role).set(1)
 
 
 def _fill_roles(held: Mapping[str, Collection[Role]]) -> None:
@@ -63,6 +69,7 @@ def _fill_spools(spools: Mapping[str, SpoolStats], now: int) -> None:
     }
     for name, stats in spools.items():
         metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
+        metrics.SPOOL_LIMIT.labels(name).set(stats.limit)
         metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
         for found in stats.consumers:
             label = _label(name, found)

@@ -77,6 +77,9 @@ SPOOL_RECORDS: Final = Gauge(
     "bus_spool_records", "Records that wait for a consumer.", ["spool", "consumer"], registry=REGISTRY
 )
 SPOOL_BYTES: Final = Gauge("bus_spool_bytes", "Bytes in a spool.", ["spool"], registry=REGISTRY)
+SPOOL_LIMIT: Final = Gauge(
+    "bus_spool_limit_bytes", "Bytes at which a spool takes no new records.", ["spool"], registry=REGISTRY
+)
 SPOOL_OLDEST: Final = Gauge(
     "bus_spool_oldest_seconds", "Age of the oldest record of a consumer.", ["spool", "consumer"], registry=REGISTRY
 )
@@ -144,6 +147,13 @@ LOOP_STALLS: Final = Histogram(
 )
 STARTED: Final = Gauge(
     "process_start_time_seconds", "When this process began, seconds since the epoch.", registry=REGISTRY
+)
+ROLE: Final = Gauge("bus_role", "1 for each role of the process.", ["name"], registry=REGISTRY)
+ALARM: Final = Gauge(
+    "bus_alarm",
+    "1 for what people are told of, in the process that tells.",
+    ["rule", "severity", "destination", "subscription"],
+    registry=REGISTRY,
 )
 ALARMS: Final = Gauge("bus_alarms", "Incidents that are open.", ["severity"], registry=REGISTRY)
 ALARM_NOTICES: Final = Counter(

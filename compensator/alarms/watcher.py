@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -35,6 +36,7 @@ _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 300.0
 _TROUBLED: Final = 3
 """Failures in a row after which a channel is a part that is not well."""
+_MOST_SERIES: Final = 500
 _BLIND: Final = 4 * INTERVAL
 
 
@@ -213,8 +215,17 @@ class Watcher:
         for incident in self._watch.open:
             counts[incident.severity.value] += 1
 
+        alarms = {
+            (one.rule, one.severity.value, one.destination or "", one.subscription or "")
+            for incident in (self._watch.open if self.is_telling else ())
+            for one in incident.open_alarms
+        }
+
         def fill() -> None:
             for severity, count in counts.items():
                 metrics.ALARMS.labels(severity).set(count)
+            metrics.ALARM.clear()
+            for labels in islice(alarms, _MOST_SERIES):
+                metrics.ALARM.labels(*labels).set(1)
 
         return fill
