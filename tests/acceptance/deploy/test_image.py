@@ -53,7 +53,7 @@ def test_a_bus_starts_as_another_user_on_a_read_only_root(image: Image, tmp_path
     assert {path.stat().st_uid for path in (tmp_path / "data").rglob("*")} == {10001}
 
 
-@pytest.mark.parametrize("role", ["receiver", "dispatcher", "compensator", "admin", "sweeper", "lookup"])
+@pytest.mark.parametrize("role", ["receiver", "dispatcher", "compensator", "admin", "sweeper", "alarms", "lookup"])
 def test_each_role_starts(image: Image, tmp_path: Path, role: str) -> None:
     data = tmp_path / "data"
     keyed(image, data)

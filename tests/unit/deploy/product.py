@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 from typer.testing import CliRunner
@@ -22,7 +23,7 @@ ROLES: Final = frozenset(PROJECT["project"]["entry-points"]["bus.roles"])
 # Read by the command line alone, in a container's environment as in a person's.
 OF_CLIENTS: Final = frozenset({"BUS_URL"})
 # Where each role serves in all of these files; those of the product where it has one.
-PORTS: Final = {"dispatcher": 8702, "compensator": 8703, "sweeper": 8704} | _PORTS
+PORTS: Final = {"dispatcher": 8702, "compensator": 8703, "sweeper": 8704, "alarms": 8705} | _PORTS
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
@@ -31,10 +32,11 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
     References that are filled in later, ``$(POD_IP)`` or ``${PASSWORD}``, stand for a text.
     """
     given = {name: value for name, value in environment.items() if name.startswith("BUS_") and name not in OF_CLIENTS}
-    names = {name.removeprefix("BUS_").lower(): _filled(value) for name, value in given.items()}
+    names: dict[str, Any] = {name.removeprefix("BUS_").lower(): _filled(value) for name, value in given.items()}
     unknown = set(names) - set(Settings.model_fields)
     assert not unknown, f"no settings: {unknown}"
-    return Settings(**names)  # type: ignore[arg-type]
+    maps = {name: json.loads(value) for name, value in names.items() if value.startswith("{")}
+    return Settings(**names | maps)
 
 
 def check_command(words: Sequence[str]) -> None:

@@ -54,7 +54,7 @@ def test_the_whole_bus_is_a_service_that_is_not_beside_its_roles():
     check_command(lines(unit, "ExecStart")[0].split()[1:])
     assert settings_of(environment(unit, "")).processes == "auto"
     assert set(lines(unit, "Conflicts")[0].split()) == {
-        f"pier@{role}.service" for role in ("receiver", "dispatcher", "compensator", "admin")
+        f"pier@{role}.service" for role in ("receiver", "dispatcher", "compensator", "admin", "alarms")
     }
 
 
