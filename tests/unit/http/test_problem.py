@@ -36,6 +36,7 @@ STATUS = {
     "Conflict": 409,
     "EventsUnavailable": 503,
     "EgressDenied": 422,
+    "BackupError": 500,
     "AccessDenied": 403,
     "TooManyAttempts": 429,
     "QuotaUsedUp": 429,
