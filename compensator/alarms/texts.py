@@ -38,8 +38,8 @@ def text_of(notice: Notice, incident: Incident, pages: str, now: int) -> Text:
 
 def _lines(notice: Notice, incident: Incident, pages: str, now: int) -> Iterator[str]:
     shown = incident.shown
-    if notice is not Notice.OVER:
-        yield f"What to do: {shown[0].next_step}."
+    # A notice without a body is none for Apprise.
+    yield "Nothing is left to do." if notice is Notice.OVER else f"What to do: {shown[0].next_step}."
     if len(shown) > 1:
         yield "From the same cause:"
         yield from (f"- {alarm.what}" for alarm in shown[1:_MOST_LINES])
