@@ -116,7 +116,7 @@ class Watcher:
         if not self.is_telling:
             self._watch = await self._kept.with_stored(Watch())
             return
-        facts = await self._facts()
+        facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
         found = alarms(facts, self._book, self._watch.active)
         now = self._clock.now()
         self._watch = advance(

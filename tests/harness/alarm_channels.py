@@ -33,9 +33,13 @@ class AlarmChannels:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
+    def url(self, name: str) -> str:
+        """Return the URL of a channel."""
+        return f"json://127.0.0.1:{self._server.server_port}/{name}"
+
     def config(self, name: str, **options: Any) -> str:
         """Return the lines of a ``bus.toml`` that name a channel."""
-        lines = [f"[alarm_channels.{name}]", f'url = "json://127.0.0.1:{self._server.server_port}/{name}"']
+        lines = [f"[alarm_channels.{name}]", f'url = "{self.url(name)}"']
         return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in options.items()), ""])
 
     def titles(self, name: str) -> list[str]:

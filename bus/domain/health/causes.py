@@ -1,4 +1,4 @@
-"""Which alarms have one cause: people are told of a cause once, however much follows from it."""
+"""Which alarms have one cause: people are told of a cause once, however much follows from it, and for however long."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from bus.domain.subscription import Subscription
 _STORE: Final = "store"
 _OF_STORE: Final = frozenset({"configuration", "events", "order", "permits", "retention", "stuck"})
 """Parts that are not well while the store is away."""
+_OF_ROLES: Final = {"dispatchers": "dispatcher"}
+"""What processes say is not well while nobody has a role."""
 _WAITS: Final = frozenset({"age", "backlog", "latency", "saturated"})
 """What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
 _SPOOLS: Final = frozenset({"spool-age", "spool-full"})
@@ -32,9 +34,10 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
     """Return the alarms, each with its cause and its owner."""
     subscriptions = {one.key: one for one in facts.subscriptions}
     known = _Known(
-        parts={part.name for part in facts.parts},
-        missing={alarm.subject for alarm in found if alarm.rule == "role-missing"},
-        down={
+        parts={part.name for part in facts.parts} | _lasting(facts, "part:"),
+        missing={alarm.subject for alarm in found if alarm.rule == "role-missing"} | _lasting(facts, "role:"),
+        down=_lasting(facts, "host:")
+        | {
             _host(subscriptions[lane])
             for breaker in facts.breakers
             if (lane := (breaker.destination, breaker.subscription)) in subscriptions
@@ -44,9 +47,14 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
     return [one._replace(cause=_cause(one, known, facts), owner=_owner(one, subscriptions, facts)) for one in found]
 
 
+def _lasting(facts: Facts, kind: str) -> set[str]:
+    return {cause.removeprefix(kind) for cause in facts.lasting if cause.startswith(kind)}
+
+
 def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:
     if alarm.rule == "part-down":
-        return f"part:{_part(alarm.cause.removeprefix('part:'), known.parts)}"
+        name = alarm.cause.removeprefix("part:")
+        return f"role:{_OF_ROLES[name]}" if name in _OF_ROLES else f"part:{_part(name, known.parts)}"
     if alarm.cause:
         return alarm.cause
     for role in known.missing:

@@ -91,6 +91,8 @@ class Facts(NamedTuple):
         Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not tell.
     saturated
         Subscriptions all of whose permits are in use while deliveries wait for one.
+    lasting
+        Causes of incidents that are open: what follows from one is found for a while after it is mended.
     """
 
     roles: Collection[str]
@@ -109,3 +111,4 @@ class Facts(NamedTuple):
     delivering: Mapping[Lane, Delivering] | None = None
     accepted: Mapping[str, int] | None = None
     saturated: Collection[Lane] = ()
+    lasting: Collection[str] = ()

@@ -77,8 +77,9 @@ def test_without_a_dispatcher_all_that_waits_has_that_cause() -> None:
         subscriptions=[subscriber("a")],
         waiting={("orders", "a"): Waiting(9, 1)},
         queues=[full],
+        parts=[Part("dispatchers", "no dispatcher is alive", "o1", "n1")],
     )
-    assert len(found) == 5
+    assert len(found) == 6
     assert set(found.values()) == {"role:dispatcher"}
 
 
@@ -104,3 +105,12 @@ def test_one_queue_on_many_machines_is_one_cause() -> None:
     found = causes(queues=old)
     assert len(found) == 3
     assert set(found.values()) == {"spool:receiver"}
+
+
+def test_what_follows_from_a_cause_does_so_for_a_while_after_it_is_mended() -> None:
+    kafka = Destination(code="orders", transport=TransportName.KAFKA)
+    waits = {"subscriptions": [subscriber("a")], "waiting": {("orders", "a"): Waiting(9, None)}}
+    assert causes(lasting=["role:dispatcher"], **waits) == {"backlog:orders/a": "role:dispatcher"}
+    assert causes(lasting=["host:shop:80"], **waits) == {"backlog:orders/a": "host:shop:80"}
+    assert causes(lasting=["part:kafka"], **waits) == {"backlog:orders/a": "subscription:orders/a"}
+    assert causes(lasting=["part:kafka"], destinations={"orders": kafka}, **waits) == {"backlog:orders/a": "part:kafka"}
