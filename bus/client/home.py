@@ -60,12 +60,17 @@ def homes(root: Path) -> list[Path]:
 def orphans(root: Path, now: float) -> Iterator[Path]:
     """Return directories whose owner is gone; ``now`` in seconds since the epoch.
 
-    One without a lock file yet is left to its maker for a minute.
+    One without a lock file yet is left to its maker for a minute. One that is ``closed`` is passed over.
     """
     for directory in homes(root):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, PermissionError):
             if not is_live(directory) and ((directory / FILE_NAME).exists() or _is_settled(directory, now)):
                 yield directory
+
+
+def closed(root: Path) -> list[Path]:
+    """Return the directories under a root that this process may not look into: those of other users."""
+    return [directory for directory in homes(root) if not os.access(directory, os.R_OK | os.W_OK | os.X_OK)]
 
 
 def _is_settled(directory: Path, now: float) -> bool:

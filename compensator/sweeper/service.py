@@ -15,7 +15,7 @@ from bus.bootstrap import Context, Offers
 from bus.bootstrap.identity import gone_from, hold_gone
 from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.drain import drain
-from bus.client.home import orphans
+from bus.client.home import closed, orphans
 from bus.cluster.handover import WaitingHandover
 from bus.errors import BusError, SpoolClosed, SpoolLocked
 from bus.spool import is_live
@@ -51,6 +51,7 @@ class SweeperService:
         )
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
+        self._closed: set[Path] = set()
         publisher = DestinationPublisher(context.router, context.events, context.clock)
         handover = WaitingHandover(context.members, context.peers, context.leaders)
         ordered = OrderedDrain(context.store, context.registry, context.leaders, handover, context.clock)
@@ -87,10 +88,18 @@ class SweeperService:
         try:
             found = [(path, PRODUCER) for root in self._roots for path in orphans(root, now)]
             found += [(path, path.name) for root in self._roots for path in self._services(root)]
+            self._tell_of_closed()
         except OSError as error:
             _log.warning("which queues are orphaned cannot be seen: %s", error)
         else:
             self._orphans.see(found)
+
+    def _tell_of_closed(self) -> None:
+        """Log the queues that cannot be swept from here, each once."""
+        present = {path for root in self._roots for path in closed(root)}
+        for path in sorted(present - self._closed):
+            _log.warning("the queue %s is another user's, whose files this sweeper may not read: it is not swept", path)
+        self._closed |= present
 
     async def _sweep(self, root: Path) -> None:
         now = self._context.clock.now() / 1000

@@ -71,3 +71,19 @@ def test_a_root_that_is_not_there_has_no_homes(tmp_path: Path) -> None:
     assert home.homes(tmp_path / "none") == []
     (tmp_path / "file").touch()
     assert home.homes(tmp_path / "file") == []
+
+
+def test_what_belongs_to_another_user_hides_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = home.open_home(tmp_path, "z", OPTIONS), home.open_home(tmp_path, "a", OPTIONS)
+    mine.close()
+    other.close()
+
+    def is_live(directory: Path) -> bool:
+        if directory == other.directory:
+            raise PermissionError(13, "denied")
+        return False
+
+    monkeypatch.setattr(home, "is_live", is_live)
+    monkeypatch.setattr("os.access", lambda path, _: path != other.directory)
+    assert list(home.orphans(tmp_path, 0)) == [mine.directory]
+    assert home.closed(tmp_path) == [other.directory]

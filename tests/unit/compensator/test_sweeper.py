@@ -171,6 +171,29 @@ async def test_trouble_with_one_queue_holds_up_no_other(ground: Ground, caplog: 
     assert "stays as it is" in caplog.text
 
 
+async def test_another_users_queue_is_told_of_once_and_holds_up_no_other(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    foreign, own = ground.producer(), ground.producer()
+    plain = home.is_live
+
+    def is_live(directory: Path) -> bool:
+        if directory == foreign:
+            raise PermissionError(13, "denied")
+        return plain(directory)
+
+    monkeypatch.setattr(home, "is_live", is_live)
+    monkeypatch.setattr(home.os, "access", lambda path, _: path != foreign)
+    with FakeReceiver() as receiver:
+        ground.receiver(receiver.url)
+        for _ in range(2):
+            ground.sweeper._look()
+            await ground.sweep()
+    assert foreign.exists()
+    assert not own.exists()
+    assert caplog.text.count(f"the queue {foreign} is another user's") == 1
+
+
 async def test_a_store_that_is_away_ends_nothing(ground: Ground) -> None:
     directory = await ground.direct(ground.root)
 
