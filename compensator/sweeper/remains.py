@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from bus.bootstrap.data_format import NAME as FORMAT
 from bus.client.home import homes
 from bus.domain.tracing.events import decode_block
 from bus.errors import SpoolLocked
@@ -27,7 +28,7 @@ EVENTS: Final = "events"
 _PROCESSES: Final = "processes"
 _QUARANTINE: Final = "quarantine"
 # All that a service with a remote store has in its directory; the configuration is a copy of the store's.
-_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json"})
+_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json", FORMAT})
 _BLOCKS: Final = 64
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.bootstrap.data_format import note_format
 from bus.bootstrap.identity import claim_name
 from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
@@ -38,6 +39,7 @@ async def service(data: Path, *, aside: bool = False) -> Path:
     """Leave the directory of a dispatcher behind whose queues were emptied and removed."""
     with claim_name(data, ["dispatcher"]):
         pass
+    note_format(data, "1.0")
     (data / "configuration").mkdir()
     (data / "configuration" / "destinations.snapshot").touch()
     spool = await AsyncSpool.open(data / "quarantine", Options(consumers=("operator",)))
