@@ -19,13 +19,14 @@ from bus.telemetry.outage import Outage
 
 _log = logging.getLogger(__name__)
 _WITHIN: Final = 5.0
+NAME: Final = "alarms.watch"
 
 
 class WatchFile:
     """A small file of a data directory."""
 
     def __init__(self, data: Path) -> None:
-        self._path = data / "alarms.watch"
+        self._path = data / NAME
 
     async def read(self) -> bytes | None:
         """Return its content; None when it is not there. Raises ``OSError``."""

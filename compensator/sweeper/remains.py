@@ -22,13 +22,15 @@ from bus.spool import is_live
 from bus.spool.inspect import Inspection
 from bus.spool.lock import OwnerLock
 from bus.spool.retire import is_spool
+from compensator.alarms.kept import NAME as WATCH
 
 _log = logging.getLogger(__name__)
 EVENTS: Final = "events"
 _PROCESSES: Final = "processes"
 _QUARANTINE: Final = "quarantine"
-# All that a service with a remote store has in its directory; the configuration is a copy of the store's.
-_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json", FORMAT})
+# All that a service with a remote store has in its directory. The configuration is a copy of the store's, and what one
+# knew of alarms is there as well, or is seen anew by the next that looks.
+_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json", FORMAT, WATCH})
 _BLOCKS: Final = 64
 
 

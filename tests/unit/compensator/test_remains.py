@@ -17,6 +17,7 @@ from bus.spool import AsyncSpool, Options
 from bus.testing.clock import NOON
 from bus.testing.events import MemoryEvents
 from bus.testing.writes import DESTINATION, message
+from compensator.alarms.kept import WatchFile
 from compensator.sweeper.remains import Remains
 
 
@@ -40,6 +41,7 @@ async def service(data: Path, *, aside: bool = False) -> Path:
     with claim_name(data, ["dispatcher"]):
         pass
     note_format(data, "1.0")
+    await WatchFile(data).write(b"{}")
     (data / "configuration").mkdir()
     (data / "configuration" / "destinations.snapshot").touch()
     spool = await AsyncSpool.open(data / "quarantine", Options(consumers=("operator",)))
