@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.harness.image import Container, Image
-from tests.harness.process import ROOT
 from tests.harness.waiting import wait_until
-from tests.servers import missing, need
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(900)]
-DOCKERFILE = ROOT / "deploy" / "image" / "Dockerfile"
 START_WITHIN = 90.0
 ROOMS = {"topics": [{"#D": {"#C": ["a"], "#P": "a"}}], "lookupSchema": {"a": "127.0.0.1:9"}}
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    if os.geteuid() != 0:
-        missing("only root may change its root")
-    work = tmp_path_factory.mktemp("image")
-    yield Image(DOCKERFILE, ROOT, {"debian:bookworm-slim": need("debian_root")}, work).build()
-    shutil.rmtree(work)
 
 
 def keyed(image: Image, data: Path) -> None:
