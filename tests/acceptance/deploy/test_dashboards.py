@@ -158,9 +158,9 @@ def test_alarms_are_evaluated_and_those_that_are_due_go_off(live: Live) -> None:
         assert all(rule.get("lastError", "") == "" for rule in rules)
         return {rule["name"]: rule["state"] for rule in rules}
 
-    wait_until(lambda: alarms()["PierBreakerIsOpen"] == "pending", within=40, what="an open breaker", state=alarms)
-    assert alarms()["PierProcessDoesNotAnswer"] == "inactive"
-    assert alarms()["PierRecordsAreDamaged"] == "inactive"
+    wait_until(lambda: alarms()["PierBreakerOpen"] == "pending", within=40, what="an open breaker", state=alarms)
+    assert alarms()["PierRoleMissing"] == "inactive"
+    assert alarms()["PierSpoolDamaged"] == "inactive"
 
 
 @pytest.mark.parametrize("name", ["prometheus.yml", "kubernetes.yml"])
