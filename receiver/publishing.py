@@ -28,6 +28,8 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 5.0
 _HELD: Final = 0.1
 _NAMED: Final = 10
+_ENDING: Final = 5.0
+"""Seconds that a stop waits for what transports were just given; what they confirm later is published again."""
 
 
 class _Moved(NamedTuple):
@@ -51,18 +53,29 @@ class SpoolPublisher:
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
         self._lanes: dict[str, asyncio.Task[None]] = {}
+        self._moving: set[str] = set()
         self._is_store_away = False
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Publish until ``stopping``; what is not published stays in the spool."""
+        """Publish until ``stopping``, and end what is under way; what is not published stays in the spool."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             for lane in self._spool.lanes(PUBLISH):
                 self.notice(lane)
             await stopping.wait()
             self._group = None
-            for task in self._lanes.values():
+            await self._end()
+
+    async def _end(self) -> None:
+        """Stop the workers, those that wait for an answer a little later."""
+        moving = [task for lane, task in self._lanes.items() if lane in self._moving]
+        for task in self._lanes.values():
+            if task not in moving:
                 task.cancel()
+        if moving:
+            await asyncio.wait(moving, timeout=_ENDING)
+        for task in moving:
+            task.cancel()
 
     def notice(self, destination: str) -> None:
         """See to it that the destination has a worker."""
@@ -75,20 +88,25 @@ class SpoolPublisher:
 
     async def _work(self, lane: str) -> None:
         backoff, limit = _FIRST_BACKOFF, _BATCH
-        while True:
+        while self._group is not None:
             await self._spool.wait(PUBLISH, lane)
             destination = self._registry.catalog.destinations.get(lane)
             is_held = destination.paused if destination is not None else self._is_missing(lane)
             if is_held:
                 await self._clock.sleep(_HELD)
                 continue
-            moved = await self._move(destination, await self._spool.claim(PUBLISH, limit, lane))
+            records = await self._spool.claim(PUBLISH, limit, lane)
+            self._moving.add(lane)
+            try:
+                moved = await self._move(destination, records)
+            finally:
+                self._moving.discard(lane)
             # A transport that had no room is tried with one message, until it takes that. What it takes none of, as of
             # keys whose partition is away, is claimed first again: so as many more, that others are seen behind it.
             limit = _PROBE if moved.lacks_room else min(_BATCH + moved.left, _MOST)
             if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
-            if moved.left:
+            if moved.left and self._group is not None:
                 await self._clock.sleep(backoff)
                 backoff = min(backoff * 2, _LONGEST_BACKOFF)
 

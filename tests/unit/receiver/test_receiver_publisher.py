@@ -92,6 +92,49 @@ async def test_what_the_transport_refuses_stays_and_is_tried_less_and_less(world
         assert on_transport(world) == [b"1", b"2"]
 
 
+class Slow:
+    """A transport that confirms when it is told to."""
+
+    def __init__(self, world: World) -> None:
+        self.answers = asyncio.Event()
+        self._plain, world.transport.publish = world.transport.publish, self.publish
+
+    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+        found = await self._plain(batch)
+        await self.answers.wait()
+        return found
+
+
+async def test_a_stop_sees_the_end_of_what_is_under_way_so_that_nothing_is_published_twice(world: World) -> None:
+    slow = Slow(world)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(world.publisher.run(stopping))
+    await world.send(b"1")
+    await world.clock.settle()
+    stopping.set()
+    await world.clock.settle()
+    assert not running.done()
+    assert waiting(world) == 1
+    slow.answers.set()
+    await world.clock.settle()
+    assert running.done()
+    assert waiting(world) == 0
+    assert on_transport(world) == [b"1"]
+
+
+async def test_a_stop_does_not_wait_for_a_transport_that_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("receiver.publishing._ENDING", 0.05)
+    Slow(world)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(world.publisher.run(stopping))
+    await world.send(b"1")
+    await world.clock.settle()
+    stopping.set()
+    async with asyncio.timeout(5):
+        await running
+    assert waiting(world) == 1
+
+
 class Narrow:
     """A transport that takes messages while it has room for them, and counts what it is asked for."""
 
@@ -225,7 +268,10 @@ async def test_of_a_batch_only_what_was_not_confirmed_comes_again(world: World) 
         assert on_transport(world) == [b"1", b"2", b"no"]
 
 
-async def test_a_transport_that_hangs_holds_up_no_other_destination(world: World) -> None:
+async def test_a_transport_that_hangs_holds_up_no_other_destination(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("receiver.publishing._ENDING", 0)
     await world.destination("mails", "outbox")
     plain = world.transport.publish
 
