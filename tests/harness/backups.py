@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -17,11 +18,19 @@ from tests.harness.subscribers import SubscriberProcess
 
 
 class Load:
-    """Posts messages to receivers from several threads, and notes which were acknowledged; ``acknowledged`` grows."""
+    """Posts messages to receivers from several threads, and notes which were acknowledged; ``acknowledged`` grows.
 
-    def __init__(self, urls: Sequence[str], code: str, *, rate: float, threads: int = 4, size: int = 200) -> None:
+    With a key one thread sends, so that there is an order.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], code: str, *, rate: float, threads: int = 4, size: int = 200, key: str = ""
+    ) -> None:
         self.acknowledged: list[str] = []
         self._code = code
+        self._key = {"bus-key": key} if key else {}
+        threads = 1 if key else threads
+        self._numbers = itertools.count()
         self._pad = "x" * size
         self._ending = threading.Event()
         self._threads = [
@@ -39,13 +48,12 @@ class Load:
             thread.join()
 
     def _run(self, url: str, pause: float) -> None:
-        body = json.dumps({"pad": self._pad}).encode()
         with httpx.Client(base_url=url, timeout=10, **PLAIN) as http:
             while not self._ending.is_set():
+                body = json.dumps({"seq": next(self._numbers), "pad": self._pad}).encode()
+                headers = {"content-type": "application/json", **self._key}
                 try:
-                    answer = http.post(
-                        f"/v1/messages/{self._code}", content=body, headers={"content-type": "application/json"}
-                    )
+                    answer = http.post(f"/v1/messages/{self._code}", content=body, headers=headers)
                 except httpx.TransportError:  # it was killed
                     time.sleep(pause)
                     continue
