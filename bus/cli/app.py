@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
@@ -99,12 +99,24 @@ def tree(wanted: str = "") -> typer.Typer:
         _add_group(app, wanted)
     elif wanted in _COMMANDS:
         _add_command(app, wanted)
-    else:
+    elif wanted != "--version":
         _add_all(app)
     return app
 
 
-def _stay_a_tree() -> None:
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        typer.echo(f"pier-bus {version('pier-bus')}")
+        raise typer.Exit
+
+
+def _stay_a_tree(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version of this bus.")
+    ] = False,
+) -> None:
     """Keep typer from collapsing a tree with a single command into that command."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ COMMANDS = [
     "destination set", "destination list", "destination show", "destination rm",
     "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
     "subscription rm", "ordering show", "ordering resume", "ordering skip",
-    "spool ls", "spool show", "spool drain", "key create", "user add",
+    "spool ls", "spool show", "spool drain", "key create", "user add", "backup", "restore",
 ]  # fmt: skip
 
 
@@ -30,6 +31,12 @@ def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     assert "--json" in ran.out
     assert "--api-key" in ran.out
     assert "BUS_URL" in ran.out
+
+
+def test_the_version_is_told_and_in_the_help(cli: Cli) -> None:
+    ran = cli("--version")
+    assert (ran.code, ran.out) == (0, f"pier-bus {version('pier-bus')}\n")
+    assert "--version" in cli("--help").out
 
 
 @pytest.mark.parametrize(
