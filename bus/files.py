@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +56,12 @@ def make_private(path: Path) -> None:
 def open_private(path: Path) -> BinaryIO:
     """Open a file for writing from its beginning, made for its owner only when it is not there."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
+
+
+def allow_open_files() -> None:
+    """Allow this process as many open files as the system lets it have: connections and databases are some each."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def sync_directory(directory: Path) -> None:

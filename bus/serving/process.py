@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -18,6 +17,7 @@ import uvloop
 from bus import garbage
 from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
+from bus.files import allow_open_files
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
@@ -51,7 +51,7 @@ def serve(
     wanted = load_roles(roles)
     configure_logs(level=settings.log_level, json=settings.log_json)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    _allow_files()
+    allow_open_files()
     door = _door(settings, roles, place)
     try:
         uvloop.run(_serve(settings, roles, wanted, door, announce))
@@ -181,12 +181,6 @@ async def _finish(run: _Running, timeout: float) -> None:  # noqa: ASYNC109 - th
     if not done:
         _log.warning("requests still in flight after %g s are given up; they are delivered again", timeout)
         run.task.cancel()
-
-
-def _allow_files() -> None:
-    """Allow as many open files as the system lets a process have: each connection is one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _first(group: BaseExceptionGroup[BusError]) -> BusError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hashlib
 import json
@@ -22,10 +23,13 @@ from bus.backups import restoring as restoring_module
 from bus.backups.manifest import NAME, find_manifest
 from bus.bootstrap.restored import refuse_half_restored, restored_from
 from bus.clock import SystemClock
+from bus.domain.times import DAY
 from bus.errors import BackupError, ConfigurationError
 from bus.settings import load_settings
 from bus.spool.inspect import Inspection, spools
-from tests.harness.bus_process import BusProcess
+from bus.stores.sqlite import SqliteStore
+from bus.testing.writes import message
+from tests.harness.bus_process import BusProcess, bus_command
 from tests.harness.loop_disk import MIB, loop_disk
 from tests.harness.process import ROOT
 from tests.harness.subscribers import SubscriberProcess
@@ -221,6 +225,24 @@ def test_a_data_directory_of_a_newer_bus_is_not_restored(data: Path, tmp_path: P
     with pytest.raises(BackupError, match="format 99"):
         put_back(tmp_path / "backup", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+async def write_days(directory: Path, days: int) -> None:
+    store = await SqliteStore.open(directory, linger=0)
+    for day in range(days):
+        await store.write([message(day * DAY)])
+    await store.close()
+
+
+def test_a_store_of_many_days_is_copied_whatever_a_shell_lets_open(tmp_path: Path) -> None:
+    days = 40
+    asyncio.run(write_days(tmp_path / "data" / "store", days))
+    argv = bus_command("backup", tmp_path / "backup", "--data", tmp_path / "data", "--json")
+    limited = ["prlimit", f"--nofile={2 * days}:4096", *argv]
+    env = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
+    done = subprocess.run(limited, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["messages"] == days
 
 
 def test_no_place_that_holds_something_is_written_to(data: Path, tmp_path: Path) -> None:

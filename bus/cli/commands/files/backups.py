@@ -50,8 +50,10 @@ def backup(
     with server_extra():
         from bus.backups import take  # noqa: PLC0415
         from bus.clock import SystemClock  # noqa: PLC0415
+        from bus.files import allow_open_files  # noqa: PLC0415
         from bus.settings import load_settings  # noqa: PLC0415
 
+    allow_open_files()  # each day of the store is three
     settings = load_settings(config, {"data": data})
     with _bars() as begin:
         taken = take(settings, directory, SystemClock(), begin, spools_only=spools_only, with_secrets=with_secrets)
