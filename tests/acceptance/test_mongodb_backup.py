@@ -70,6 +70,7 @@ def test_a_bus_and_its_database_are_put_back_as_another_bus(tmp_path: Path, data
         assert not missing(subscriber, ["shop"], sent)
 
 
+@pytest.mark.proof
 def test_a_lost_disk_of_a_bus_whose_database_lives_is_put_back(tmp_path: Path, database: str) -> None:
     env = {"BUS_STORE": database}
     with SubscriberProcess(tmp_path) as subscriber:
