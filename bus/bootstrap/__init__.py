@@ -5,6 +5,7 @@ from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Asgi, Fill, Offers, offers_of
 from bus.bootstrap.opening import VERSION, check_settings, introspect, open_context, open_offline_keyring
 from bus.bootstrap.roles import ROLES, Role, Service, compose, load_roles
+from bus.bootstrap.store import embedded
 
 __all__ = [
     "ROLES",
@@ -23,4 +24,5 @@ __all__ = [
     "offers_of",
     "open_context",
     "open_offline_keyring",
+    "embedded",
 ]

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bus.bootstrap.context import Context
-from bus.domain.health.vitals import BreakerFigures, Orphan, RejectedFigures, TurnedAwayFigures, WorkerFigures
+from bus.domain.health.vitals import (
+    BreakerFigures,
+    DiskFigures,
+    Orphan,
+    RejectedFigures,
+    TurnedAwayFigures,
+    WorkerFigures,
+)
 from bus.events.emitter import Emitter
 from bus.http.endpoint import Endpoint
 from bus.ports.dispatching import Dispatching
@@ -29,6 +36,8 @@ class Offers:
         What due deliveries, and samples, are handed to.
     carried, workers, breakers
         Of a dispatcher: what it holds of its transports, its permits, and those of its breakers that are not closed.
+    disks
+        Those of its directories.
     orphans, swept
         The abandoned queues that a sweeper sees, and the directories below which it looks.
     rejected, turned_away
@@ -52,6 +61,7 @@ class Offers:
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
+    disks: Callable[[], list[DiskFigures]] = list
     orphans: Callable[[], list[Orphan]] = list
     swept: tuple[str, ...] = ()
     rejected: Callable[[], list[RejectedFigures]] = list

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.domain.delivery.shares import View
-from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.health.vitals import BreakerFigures, DiskFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.sentences import Said, Sentence
 
 COLLECTION = "members"
@@ -65,6 +65,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     troubles
         What is wrong with its parts, by name; nothing for one that is well. ``trouble_texts`` has those that can be
         said in another language.
+    disks
+        Those of its directories, as of the last minutes.
     spools
         Its local queues.
     breakers
@@ -97,6 +99,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
     trouble_texts: dict[str, Sentence] = {}
+    disks: tuple[DiskFigures, ...] = ()
     spools: dict[str, SpoolFigures] = {}
     breakers: dict[str, BreakerFigures] = {}
     open_breakers: int = 0

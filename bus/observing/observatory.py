@@ -12,7 +12,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.alarms import alarms
-from bus.domain.health.facts import Delivering, Facts, Lane, OpenBreaker, Part, Publishing, Queue, Waiting
+from bus.domain.health.facts import Delivering, Disk, Facts, Lane, OpenBreaker, Part, Publishing, Queue, Waiting
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
 from bus.domain.statistics.series import Figures, Grouping, series_of
@@ -176,6 +176,7 @@ def _facts(context: Context, members: list[Member]) -> Facts:
             for member in members
             for name, trouble in member.told_troubles().items()
         ],
+        disks=[Disk(member.owner, host_of(member.node), found) for member in members for found in member.disks],
         queues=[
             Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()
         ],

@@ -18,6 +18,7 @@ from bus import garbage
 from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.files import allow_open_files
+from bus.observing.disks import watch_of
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
@@ -119,7 +120,8 @@ async def _serve(
     url = url_of(door.listeners[-1])
     shared = door.place.common(settings.data) if door.place is not None else None
     async with open_context(settings, roles, url, left, is_first=door.is_first, shared=shared) as context:
-        services, offers = compose(context, wanted, offers_of(context) | spool_offers(context))
+        disks = watch_of(context)
+        services, offers = compose(context, wanted, offers_of(context) | spool_offers(context) | disks.offers)
         introspection = introspect(context, offers)
         async with asyncio.TaskGroup() as group:
             running = [await _start(group, service) for service in services]
@@ -137,6 +139,7 @@ async def _serve(
             following = [
                 group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
             ]
+            following.append(group.create_task(disks.run()))
             garbage.settle()
             if door.channel is not None and door.is_first:
                 from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only

@@ -84,6 +84,16 @@ SPOOL_OLDEST: Final = Gauge(
     "bus_spool_oldest_seconds", "Age of the oldest record of a consumer.", ["spool", "consumer"], registry=REGISTRY
 )
 SPOOL_DAMAGED: Final = Gauge("bus_spool_damaged", "Damaged records set aside.", ["spool"], registry=REGISTRY)
+DISK_FREE: Final = Gauge("bus_disk_free_bytes", "Free on the disk of a directory.", ["path"], registry=REGISTRY)
+DISK_TOTAL: Final = Gauge(
+    "bus_disk_total_bytes", "What may be used of the disk of a directory.", ["path"], registry=REGISTRY
+)
+DISK_FULL_IN: Final = Gauge(
+    "bus_disk_full_in_seconds",
+    "When the disk of a directory will be full, if it goes on as in the last hour; none where nothing tells of that.",
+    ["path"],
+    registry=REGISTRY,
+)
 BACKLOG: Final = Gauge(
     "bus_broker_backlog",
     "Messages that a transport holds for a subscription.",
@@ -170,6 +180,9 @@ SAMPLED: Final = (
     SPOOL_BYTES,
     SPOOL_OLDEST,
     SPOOL_DAMAGED,
+    DISK_FREE,
+    DISK_TOTAL,
+    DISK_FULL_IN,
     BACKLOG,
     BROKER_UP,
     CHAIN_ROLE,

@@ -17,6 +17,7 @@ from bus.domain.tracing.events import decode_block
 from bus.errors import SpoolLocked
 from bus.events.files import CLOSED, OPEN, adopt
 from bus.events.gathering import stages_of
+from bus.observing.disks import SAMPLES
 from bus.ports.events import Events, SealedBlock
 from bus.spool import is_live
 from bus.spool.inspect import Inspection
@@ -30,7 +31,7 @@ _PROCESSES: Final = "processes"
 _QUARANTINE: Final = "quarantine"
 # All that a service with a remote store has in its directory. The configuration is a copy of the store's, and what one
 # knew of alarms is there as well, or is seen anew by the next that looks.
-_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json", FORMAT, WATCH})
+_OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json", FORMAT, WATCH, SAMPLES})
 _BLOCKS: Final = 64
 
 

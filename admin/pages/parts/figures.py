@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from admin.pages.parts.tags import tag
+from bus.domain.sizes import format_size
 
 
 def count(number: float | None) -> str:
@@ -31,14 +32,7 @@ def share(number: float | None) -> str:
 
 def size(number: float | None) -> str:
     """Return bytes with a unit that fits."""
-    if number is None:
-        return "–"
-    value, units = float(number), ("B", "KiB", "MiB", "GiB", "TiB")
-    for unit in units:
-        if value < 1024 or unit == units[-1]:  # noqa: PLR2004 - the next unit
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"  # noqa: PLR2004 - three digits
-        value /= 1024
-    raise AssertionError(units)
+    return "–" if number is None else format_size(number)
 
 
 def figures(shown: Sequence[tuple[str, str, str]]) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.facts import Facts, Lane
+from bus.domain.health.rules.disks import cause_of, is_full
 from bus.domain.subscription import Subscription
 
 _STORE: Final = "store"
@@ -22,11 +23,15 @@ _WITHOUT: Final = {"dispatcher": _WAITS | _SPOOLS, "receiver": frozenset({"volum
 
 
 class _Known(NamedTuple):
-    """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down."""
+    """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down.
+
+    ``full`` has the cause of the full disk of a process, by its owner.
+    """
 
     parts: Collection[str]
     missing: Collection[str]
     down: Collection[str]
+    full: Mapping[str, str]
     subscriptions: Mapping[Lane, Subscription]
 
 
@@ -42,6 +47,7 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
             for breaker in facts.breakers
             if (lane := (breaker.destination, breaker.subscription)) in subscriptions
         },
+        full={disk.owner: cause_of(disk) for disk in facts.disks if is_full(disk.figures)},
         subscriptions=subscriptions,
     )
     return [one._replace(cause=_cause(one, known, facts), owner=_owner(one, subscriptions, facts)) for one in found]
@@ -61,10 +67,17 @@ def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:
         if alarm.rule in _WITHOUT.get(role, ()):
             return f"role:{role}"
     if alarm.rule in _SPOOLS:
-        return f"part:{_STORE}" if _STORE in known.parts else f"spool:{alarm.subject.partition('@')[0]}"
+        return _cause_of_spool(alarm, known)
     if alarm.subscription is not None and alarm.destination is not None:
         return _cause_of_lane(alarm.rule, (alarm.destination, alarm.subscription), known, facts)
     return f"destination:{alarm.destination}" if alarm.destination is not None else alarm.key
+
+
+def _cause_of_spool(alarm: Alarm, known: _Known) -> str:
+    name, _, owner = alarm.subject.partition("@")
+    if alarm.rule == "spool-full" and owner in known.full:
+        return known.full[owner]
+    return f"part:{_STORE}" if _STORE in known.parts else f"spool:{name}"
 
 
 def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bus.domain.destination import Destination
-from bus.domain.health.vitals import BreakerFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.health.vitals import BreakerFigures, DiskFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.domain.subscription import Subscription
 from bus.sentences import Said
 
@@ -21,6 +21,14 @@ class Part(NamedTuple):
     trouble: Said
     owner: str
     node: str
+
+
+class Disk(NamedTuple):
+    """A disk that a process has a directory on, and its machine."""
+
+    owner: str
+    host: str
+    figures: DiskFigures
 
 
 class Queue(NamedTuple):
@@ -98,6 +106,7 @@ class Facts(NamedTuple):
     roles: Collection[str]
     now: int = 0
     parts: Sequence[Part] = ()
+    disks: Sequence[Disk] = ()
     queues: Sequence[Queue] = ()
     breakers: Sequence[OpenBreaker] = ()
     destinations: Mapping[str, Destination] = {}

@@ -14,7 +14,7 @@ from bus.sentences import N_
 VOLUME_WINDOW: Final = 10 * MINUTE
 """What ``pv_min`` and ``pv_max`` count."""
 HYSTERESIS: Final = 0.8
-"""What is over its limit is so until it is below this share of it."""
+"""What is over its limit is so until it is below this share of it; what is short of one, until the limit is."""
 
 
 class Rule(NamedTuple):
@@ -29,7 +29,8 @@ class Rule(NamedTuple):
     clear
         Milliseconds for which it must be gone before it is over.
     limit
-        From where on; None for a rule without one. Ages and times in milliseconds.
+        From where on, or for what must be left up to where; None for a rule without one. Ages and times in
+        milliseconds.
     """
 
     says: str
@@ -42,6 +43,7 @@ class Rule(NamedTuple):
 RULES: Final[Mapping[str, Rule]] = {
     "role-missing": Rule(N_("no process has a role that the bus needs"), 30 * SECOND),
     "part-down": Rule(N_("a part of a process is not well: a broker, the store, a disk"), 30 * SECOND),
+    "disk": Rule(N_("a disk is nearly full, or will be within a day"), 30 * SECOND, limit=0.15),
     "spool-full": Rule(N_("a local queue is nearly full"), 30 * SECOND, limit=0.8),
     "spool-age": Rule(N_("a record waits in a local queue"), MINUTE, limit=15 * MINUTE),
     "spool-damaged": Rule(N_("damaged records were set aside"), 0),
@@ -106,6 +108,11 @@ class Rulebook:
         """Whether a value is at or over a limit: its own, or else the rule's; once it was, until it is well below."""
         limit = own if own is not None else self._rules[rule].limit
         return limit is not None and value >= limit * (HYSTERESIS if was else 1)
+
+    def is_short(self, rule: str, left: float, *, was: bool) -> bool:
+        """Whether less is left than a rule's limit; once it was, until it is well above."""
+        limit = self._rules[rule].limit
+        return limit is not None and left < limit / (HYSTERESIS if was else 1)
 
 
 def _changed(rule: Rule, change: Change | None) -> Rule:

@@ -1,4 +1,4 @@
-"""What a process tells of how it is: its local queues, its breakers, the abandoned queues that it sees."""
+"""What a process tells of how it is: its disks, its local queues, its breakers, the abandoned queues that it sees."""
 
 from __future__ import annotations
 
@@ -28,6 +28,34 @@ class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
     def used(self) -> float:
         """The share of the limit that is in use."""
         return self.bytes / self.limit if self.limit else 0.0
+
+
+class DiskFigures(msgspec.Struct, frozen=True, array_like=True):
+    """The disk that a directory of a process is on.
+
+    Attributes
+    ----------
+    device
+        Its number on that machine; directories on one disk have the same.
+    total
+        Bytes that may be used of it, those in use included.
+    reserve
+        Free bytes below which new messages are refused; 0 where none are kept.
+    full_in
+        In how many milliseconds only those will be free, if it goes on as of late; None where nothing tells of that.
+    """
+
+    path: str
+    device: int
+    free: int
+    total: int
+    reserve: int = 0
+    full_in: int | None = None
+
+    @property
+    def left(self) -> float:
+        """The share of it that is free."""
+        return self.free / self.total if self.total else 1.0
 
 
 class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
