@@ -13,6 +13,7 @@ from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.alarms import alarms
 from bus.domain.health.facts import Delivering, Disk, Facts, Lane, OpenBreaker, Part, Publishing, Queue, Waiting
+from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
 from bus.domain.statistics.series import Figures, Grouping, series_of
@@ -77,6 +78,7 @@ class Observatory:
         waiting = dict(_backlogs(context, members))
         facts = _facts(context, members)._replace(
             waiting=waiting,
+            progress=dict(_progress(context, members)),
             dead=_of_known(context, dead) if dead is not None else None,
             delivering=_delivering(rates) if rates is not None else None,
             accepted=accepted,
@@ -154,6 +156,14 @@ def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, W
                 records = None if known is None or records is None else records + (lag.records if lag else 0)
                 times += [lag.oldest] if lag is not None and lag.oldest is not None else []
         yield key, Waiting(records, min(times, default=None))
+
+
+def _progress(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Progress]]:
+    """Yield how what waits on brokers is worked off; who holds some of it reads, though it may rest now."""
+    for key, found in context.router.progress().items():
+        is_held = any("/".join(key) in member.held for member in members)
+        is_resting = found.verdict is Verdict.STOPPED and not found.is_paused and is_held
+        yield key, found._replace(verdict=Verdict.STALLED) if is_resting else found
 
 
 def _of_known(context: Context, found: Mapping[Lane, int]) -> Mapping[Lane, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bus.domain.delivery.receipt import Receipt
 from bus.domain.destination import Destination
+from bus.domain.health.progress import Progress
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
@@ -165,6 +166,18 @@ class Accepting(Protocol):
 
     def accepted(self, message: Message, position: int) -> None:
         """Keep a message at hand that was accepted into the queue."""
+        ...
+
+
+@runtime_checkable
+class Judging(Protocol):
+    """What a transport has besides that sees how consumers get on, also those of other processes."""
+
+    def progress(self) -> Mapping[tuple[str, str], Progress]:
+        """Return how each subscription that was ensured here gets on, as far as that can be seen from here.
+
+        Costs no network. What is not known is left out.
+        """
         ...
 
 

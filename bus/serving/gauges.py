@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from bus.bootstrap import Context, Fill, Introspection, Offers
+from bus.domain.health.progress import Progress
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
 from bus.ports.spool import ConsumerStats, Spool, SpoolStats
@@ -35,6 +36,7 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     fills += [await meter() for meter in offers.async_meters]
     lags = context.router.lags()
     fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
+    fills.append(partial(_fill_progress, dict(context.router.progress())))
     fills.append(partial(_fill_roles, context.chains.roles_held()))
     fills.append(partial(_fill_own_roles, context.members.me.roles))
     return [*fills, partial(_fill_health, introspection.health()["checks"])]
@@ -50,6 +52,11 @@ def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
 def _fill_own_roles(roles: Collection[str]) -> None:
     for role in roles:
         metrics.ROLE.labels(role).set(1)
+
+
+def _fill_progress(found: Mapping[tuple[str, str], Progress]) -> None:
+    for key, progress in found.items():
+        metrics.PROGRESS.labels(*labels.SUBSCRIPTIONS.of(*key)).set(progress.verdict.rank)
 
 
 def _fill_roles(held: Mapping[str, Collection[Role]]) -> None:

@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 _log = logging.getLogger(__name__)
 _WITHIN: Final = 1.0
 # What is not added up: of an age and of a trouble the greatest counts, of what should be up the least.
-_GREATEST: Final = frozenset({"bus_spool_oldest_seconds", "bus_degraded", "bus_breaker_state", "bus_build_info"})
+_GREATEST: Final = frozenset(
+    {"bus_spool_oldest_seconds", "bus_degraded", "bus_breaker_state", "bus_build_info", "bus_consumer_progress"}
+)
 _STARTED: Final = "process_start_time_seconds"
 _DISKS: Final = frozenset({"bus_disk_free_bytes", "bus_disk_total_bytes", "bus_disk_full_in_seconds"})
 _LEAST: Final = frozenset({"bus_store_up", "bus_broker_up", _STARTED, *_DISKS})

@@ -100,6 +100,12 @@ BACKLOG: Final = Gauge(
     ["destination", "subscription", "transport", "cluster"],
     registry=REGISTRY,
 )
+PROGRESS: Final = Gauge(
+    "bus_consumer_progress",
+    "How what waits on a broker is worked off: 0 well, 1 falling behind, 2 not at all, 3 nobody reads.",
+    ["destination", "subscription"],
+    registry=REGISTRY,
+)
 BROKER_UP: Final = Gauge("bus_broker_up", "Whether a broker cluster answers.", ["cluster"], registry=REGISTRY)
 QUARANTINED: Final = Counter(
     "bus_quarantined",
@@ -184,6 +190,7 @@ SAMPLED: Final = (
     DISK_TOTAL,
     DISK_FULL_IN,
     BACKLOG,
+    PROGRESS,
     BROKER_UP,
     CHAIN_ROLE,
     DEGRADED,

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.health.progress import Progress, worst
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Accepting, Consumer, Lag, Publisher, Transport
+from bus.ports.transport import Accepting, Consumer, Judging, Lag, Publisher, Transport
 from bus.sentences import Said, Sentence, sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
@@ -139,6 +140,10 @@ class TransportRouter:
         What is handed over to dispatchers is not held here: they tell of it themselves.
         """
         return {name: self._lags_on(name) for name in self._publishers}
+
+    def progress(self) -> Mapping[tuple[str, str], Progress]:
+        """Return how each subscription's messages are worked off, as its worst transport."""
+        return worst(found.progress() for found in self._transports.values() if isinstance(found, Judging))
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer
 
 from bus.clock import SystemClock
+from bus.ports.clock import Clock
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from tests.servers import docker, kafka, need
@@ -71,9 +72,11 @@ def quick(bootstrap: str) -> KafkaConfig:
 
 
 @asynccontextmanager
-async def opened(config: KafkaConfig, kept: MemoryQuarantine | None = None) -> AsyncIterator[KafkaTransport]:
+async def opened(
+    config: KafkaConfig, kept: MemoryQuarantine | None = None, clock: Clock | None = None
+) -> AsyncIterator[KafkaTransport]:
     """Yield a transport that runs; close it with all its consumers."""
-    transport = KafkaTransport(config, kept or MemoryQuarantine(), SystemClock())
+    transport = KafkaTransport(config, kept or MemoryQuarantine(), clock or SystemClock())
     running = asyncio.create_task(transport.run())
     try:
         yield transport

@@ -35,6 +35,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *spools.queues(facts, book, active),
         *subscribers.breakers(facts),
         *subscribers.gone(facts),
+        *service.progress(facts),
         *subscribers.dead(facts),
         *service.waiting(facts, book, active),
         *service.serving(facts, book, active),

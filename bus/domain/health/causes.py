@@ -16,7 +16,7 @@ _OF_STORE: Final = frozenset({"configuration", "events", "order", "permits", "re
 """Parts that are not well while the store is away."""
 _OF_ROLES: Final = {"dispatchers": "dispatcher"}
 """What processes say is not well while nobody has a role."""
-_WAITS: Final = frozenset({"age", "backlog", "latency", "saturated"})
+_WAITS: Final = frozenset({"age", "backlog", "latency", "saturated", "stalled"})
 """What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
 _SPOOLS: Final = frozenset({"spool-age", "spool-full"})
 _WITHOUT: Final = {"dispatcher": _WAITS | _SPOOLS, "receiver": frozenset({"volume-low"}), "compensator": frozenset()}

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bus.domain.destination import Destination
+from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import BreakerFigures, DiskFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
 from bus.domain.subscription import Subscription
 from bus.sentences import Said
@@ -93,6 +94,8 @@ class Facts(NamedTuple):
         What they refuse for now.
     waiting
         By subscription.
+    progress
+        How what waits on brokers is worked off, by subscription, as far as that is known.
     delivering
         By subscription, those of the last minutes; None while the store does not tell.
     accepted
@@ -117,6 +120,7 @@ class Facts(NamedTuple):
     rejected: Sequence[RejectedFigures] = ()
     turned_away: Sequence[TurnedAwayFigures] = ()
     waiting: Mapping[Lane, Waiting] = {}
+    progress: Mapping[Lane, Progress] = {}
     delivering: Mapping[Lane, Delivering] | None = None
     accepted: Mapping[str, int] | None = None
     saturated: Collection[Lane] = ()

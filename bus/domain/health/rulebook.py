@@ -53,6 +53,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "orphans": Rule(N_("queues of processes that are gone wait"), 15 * MINUTE),
     "breaker-open": Rule(N_("a subscriber fails so much that it is only probed"), 2 * MINUTE, 2 * MINUTE),
     "subscriber-gone": Rule(N_("a subscriber answered 410 Gone"), 0),
+    "stalled": Rule(N_("what waits on a broker for a subscriber is not worked off"), MINUTE, 2 * MINUTE),
     "dead": Rule(N_("deliveries are given up"), 0, 5 * MINUTE, limit=1),
     "backlog": Rule(N_("messages wait for a subscriber"), 5 * MINUTE, limit=10_000),
     "age": Rule(N_("the oldest message that waits for a subscriber is old"), 5 * MINUTE, limit=15 * MINUTE),

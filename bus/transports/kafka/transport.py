@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bus.domain.destination import Destination, TransportName
+from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
@@ -51,7 +52,7 @@ class KafkaTransport:
         self._cluster = Cluster(self._options, config.request_timeout)
         self._consumers: dict[KafkaConsumer, tuple[str, str]] = {}
         self._topology = Topology(self._cluster, config, self._join_again)
-        self._lags = Lags(self._cluster, self._topology)
+        self._lags = Lags(self._cluster, self._topology, clock)
         self._publisher = Publisher(self._cluster, config, self._options, clock, self._doubt)
         self._supervision = Supervision(self._cluster, self._publisher, self._topology, self._lags, config, clock)
 
@@ -124,6 +125,10 @@ class KafkaTransport:
     def lags(self) -> dict[tuple[str, str], Lag] | None:
         """Return what each subscription has not committed yet, as of a moment ago."""
         return self._lags.lags() if self._supervision.answers else None
+
+    def progress(self) -> dict[tuple[str, str], Progress]:
+        """Return how each subscription's group gets on."""
+        return self._lags.progress() if self._supervision.answers else {}
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with the cluster, or with destinations on it."""

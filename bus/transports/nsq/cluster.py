@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from bus.domain.health.progress import Progress
 from bus.ports.transport import Lag
 from bus.sentences import Said, sentence
 from bus.transports.nsq.config import Address, NsqdAddress
-from bus.transports.nsq.lag import Reading
+from bus.transports.nsq.lag import ChannelWindows, Reading
 from bus.transports.nsq.lookup import Lookup
 from bus.transports.nsq.node import Dependencies, Nsqd
 from bus.transports.nsq.topology import Lane
@@ -49,6 +50,7 @@ class Cluster:
         self._tasks: dict[Address, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._asked = asyncio.Event()
+        self._windows = ChannelWindows()
 
     async def run(self) -> None:
         """Keep every nsqd connected and look for others, until cancelled."""
@@ -121,6 +123,12 @@ class Cluster:
         if not answering:
             return None
         return {(lane.topic, lane.channel): self._lag(lane, answering) for lane in self._dependencies.topology}
+
+    def progress(self) -> dict[tuple[str, str], Progress]:
+        """Return how each demanded channel is read."""
+        newest = {str(address): found[-1] for address, node in self._nodes.items() if (found := node.readings())}
+        looked = self._windows.look(self._dependencies.topology, newest, self._dependencies.clock.now())
+        return {(lane.topic, lane.channel): found for lane, found in looked.items()}
 
     def all_led(self, topic: str) -> set[int]:
         """Return the partitions of a topic that some nsqd which answers says it leads and takes messages for."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
@@ -163,6 +164,10 @@ class NsqTransport:
             return None
         hidden = {topic for topic, _ in found if not self._routes.layout(topic).numbers <= self._cluster.all_led(topic)}
         return {lane: Lag(max(lag.records, 1), 0) if lane[0] in hidden else lag for lane, lag in found.items()}
+
+    def progress(self) -> dict[tuple[str, str], Progress]:
+        """Return how the channels of nsqds are read that are not of the fork, whose figures do not tell."""
+        return self._cluster.progress()
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from bus.domain.health.progress import Progress, Seen, Windows
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
@@ -42,6 +43,10 @@ class _Reading(NamedTuple):
     mute_since
         Since when the broker says that it neither holds anything nor has consumers, as it also does while the queue's
         leader is busy; None when it says otherwise, minus infinity when it never did.
+    consumers
+        Of all processes.
+    fallen
+        By how much ``ready`` has fallen from one look to the next, added up.
     """
 
     ready: int
@@ -49,6 +54,8 @@ class _Reading(NamedTuple):
     starved: int
     delivered: int
     mute_since: float | None
+    consumers: int = 0
+    fallen: int = 0
 
 
 class LagWatch:
@@ -80,6 +87,7 @@ class LagWatch:
         self._patience = patience
         self._clock = clock
         self._readings: dict[Lane, _Reading] = {}
+        self._windows: dict[Lane, Windows] = {}
         self._spared: dict[Lane, float] = {}
         self._seen_at = clock.monotonic()
         self._channel: Channel | None = None
@@ -126,6 +134,23 @@ class LagWatch:
             # Messages wait, or are on the way to this process: nobody knows how old they are.
             oldest = 0
         return Lag(reading.ready + held, oldest)
+
+    def progress(self) -> dict[Lane, Progress]:
+        """Return how the consumers of each queue get on, as far as anybody looks.
+
+        Whether those of other processes do is not seen from here: of them only that there are none.
+        """
+        now = self._clock.now()
+        self._windows = {lane: self._windows.get(lane) or Windows() for lane in self._readings}
+        for lane, reading in self._readings.items():
+            windows, has_own = self._windows[lane], any(True for _ in self._feeds(lane))
+            if not reading.ready or (reading.consumers and not has_own):
+                windows.forget()
+            elif windows.is_due(now):
+                seen = Seen(now, reading.delivered + reading.fallen, reading.ready)
+                # One of ours may rest, while its subscriber is busy.
+                windows.note(self._cluster, seen, is_alive=has_own or reading.consumers > 0)
+        return {lane: windows.progress(now) for lane, windows in self._windows.items()}
 
     def distrust(self, lane: Lane) -> None:
         """Note that messages went back to a queue: until the next looks it counts as holding some of unknown age."""
@@ -194,6 +219,8 @@ class LagWatch:
             starved=before.starved + 1 if starved and nothing_came else 0,
             delivered=delivered,
             mute_since=mute_since,
+            consumers=consumers,
+            fallen=before.fallen + max(0, before.ready - ready),
         )
         if reading.starved > _ENOUGH:
             reading = reading._replace(starved=0)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from bus.domain.destination import Destination, Ordering, TransportName
+from bus.domain.health.progress import Progress, worst
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused
@@ -172,6 +173,14 @@ class RabbitmqTransport:
             (lane.destination, lane.subscription): _sum([watch.lag(lane) for watch in watches])
             for lane in self._wanted.lanes()
         }
+
+    def progress(self) -> dict[tuple[str, str], Progress]:
+        """Return how the consumers of each queue get on, on the cluster on which it is worst."""
+        watches = [cluster.watch for cluster in self._clusters.values() if cluster.watch.knows]
+        return worst(
+            {(lane.destination, lane.subscription): found for lane, found in watch.progress().items()}
+            for watch in watches
+        )
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster."""

@@ -11,6 +11,7 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
+from bus.ports.clock import Clock
 from bus.ports.transport import Consumer, Incoming, Outgoing
 from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
@@ -31,9 +32,11 @@ def config(nsqds: Iterable[NsqdServer] = (), lookupds: Iterable[NsqLookupServer]
 
 
 @asynccontextmanager
-async def opened(settings: NsqConfig, shelf: MemoryQuarantine | None = None) -> AsyncIterator[NsqTransport]:
+async def opened(
+    settings: NsqConfig, shelf: MemoryQuarantine | None = None, clock: Clock | None = None
+) -> AsyncIterator[NsqTransport]:
     """Give a transport that runs."""
-    transport = NsqTransport(settings, shelf or MemoryQuarantine(), SystemClock(), lambda: 0.5)
+    transport = NsqTransport(settings, shelf or MemoryQuarantine(), clock or SystemClock(), lambda: 0.5)
     running = asyncio.create_task(transport.run())
     try:
         yield transport

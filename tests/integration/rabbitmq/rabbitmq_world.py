@@ -18,6 +18,7 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
+from bus.ports.clock import Clock
 from bus.ports.transport import Consumer, Incoming, Outgoing
 from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
@@ -54,11 +55,11 @@ def new_code() -> str:
 class World:
     """A running transport and the destination of one test."""
 
-    def __init__(self, urls: Sequence[str], patience: Patience) -> None:
+    def __init__(self, urls: Sequence[str], patience: Patience, clock: Clock) -> None:
         config = RabbitmqConfig(*(parse_cluster(url, "test") for url in urls))._replace(patience=patience)
         self.code = new_code()
         self.quarantine = MemoryQuarantine()
-        self.transport = RabbitmqTransport(config, self.quarantine, SystemClock(), random.Random(1).random)
+        self.transport = RabbitmqTransport(config, self.quarantine, clock, random.Random(1).random)
         self._numbers = itertools.count()
         self._ensured: set[str] = set()
 
@@ -113,9 +114,11 @@ class World:
 
 
 @asynccontextmanager
-async def world(*urls: str, patience: Patience = QUICK, tidy: bool = True) -> AsyncIterator[World]:
+async def world(
+    *urls: str, patience: Patience = QUICK, tidy: bool = True, clock: Clock | None = None
+) -> AsyncIterator[World]:
     """Run a transport on one or two clusters; ``tidy`` removes its queues, for which a cluster must answer."""
-    found = World(urls, patience)
+    found = World(urls, patience, clock or SystemClock())
     running = asyncio.create_task(found.transport.run())
     try:
         yield found

@@ -8,12 +8,14 @@ from typing import Final
 from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Delivering, Facts, Waiting
+from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
-from bus.sentences import Sentence, sentence
+from bus.sentences import N_, Sentence, listed, sentence
 
 _LEAST_ATTEMPTS: Final = 10
 """Of fewer attempts a share says nothing."""
+_MOST_PARTS: Final = 3
 _NOBODY: Final = Waiting(0, None)
 
 
@@ -26,6 +28,17 @@ def waiting(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[A
             yield from filter(None, (_backlog(one, found, book, active), _age(one, found, facts.now, book, active)))
 
 
+def progress(facts: Facts) -> Iterator[Alarm]:
+    """Yield the subscriptions whose messages on a broker are not worked off, for another reason than a known one."""
+    down = {(breaker.destination, breaker.subscription) for breaker in facts.breakers}
+    for one in facts.subscriptions:
+        destination = facts.destinations.get(one.destination)
+        is_held = one.paused or (destination is not None and destination.paused) or one.key in down
+        found = facts.progress.get(one.key)
+        if found is not None and found.verdict is not Verdict.WELL and not is_held:
+            yield _stalled(one, found, facts.waiting.get(one.key, _NOBODY).records or 0)
+
+
 def serving(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
     """Yield the subscriptions that are slow, that fail, or that have too few permits."""
     for one in facts.subscriptions:
@@ -34,6 +47,34 @@ def serving(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[A
             yield from filter(None, (_latency(one, found, book, active), _errors(one, found, book, active)))
         if one.key in facts.saturated:
             yield _saturated(one)
+
+
+_PAUSED: Final = "paused"
+_WHAT: Final = {
+    Verdict.SLOW: N_("{name} of {destination} falls behind: {count} messages wait on the broker, more and more"),
+    Verdict.STALLED: N_(
+        "{name} of {destination} does not get on: {count} messages wait on the broker, and none is finished"
+    ),
+    Verdict.STOPPED: N_("nobody reads for {name} of {destination}: {count} messages wait on the broker"),
+    _PAUSED: N_("somebody has paused {name} of {destination} on the broker: {count} messages wait there"),
+}
+_STEP: Final = {
+    Verdict.SLOW: N_("see how fast it answers, and how many permits it has"),
+    Verdict.STALLED: N_(
+        "see what its dispatchers have in flight, and their logs; restart the one that does not get on"
+    ),
+    Verdict.STOPPED: N_("see whether a dispatcher is alive that reaches the broker, and its log"),
+    _PAUSED: N_("resume it there; to pause it for a while, pause the subscription instead"),
+}
+
+
+def _stalled(one: Subscription, found: Progress, waiting: int) -> Alarm:
+    manner = _PAUSED if found.is_paused else found.verdict
+    what = sentence(_WHAT[manner], name=one.name, destination=one.destination, count=waiting)
+    if found.where:
+        what = sentence("{what} ({where})", what=what, where=listed(found.where, _MOST_PARTS))
+    alarm = _alarm("stalled", one, what, sentence(_STEP[manner]), found.since)
+    return alarm._replace(severity=Severity.CRITICAL) if found.verdict is Verdict.STOPPED else alarm
 
 
 def _backlog(one: Subscription, found: Waiting, book: Rulebook, active: Collection[str]) -> Alarm | None:

@@ -167,6 +167,11 @@ async def delete_group(cluster: Cluster, group: str) -> bool:
     return True
 
 
+async def has_members(cluster: Cluster, group: str) -> bool:
+    """Whether anybody is in a group."""
+    return bool(members_of(await cluster.ask_coordinator(group, DescribeGroupsRequest([group]), _check_described)))
+
+
 async def expel_members(cluster: Cluster, group: str) -> None:
     """Take every member out of a group; one that is alive joins again when it notices."""
     answer = await cluster.ask_coordinator(group, DescribeGroupsRequest([group]), _check_described)

@@ -38,12 +38,18 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ChannelStats(msgspec.Struct, frozen=True):
-    """What one channel holds: waiting, sent and not finished, held back."""
+    """What one channel holds: waiting, sent and not finished, held back.
+
+    ``message_count`` came into it since the nsqd began; ``client_count`` consumers are there.
+    """
 
     channel_name: str
     depth: int = 0
     in_flight_count: int = 0
     deferred_count: int = 0
+    message_count: int = 0
+    client_count: int = 0
+    paused: bool = False
 
 
 class TopicStats(msgspec.Struct, frozen=True):

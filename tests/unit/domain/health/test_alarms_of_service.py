@@ -9,9 +9,10 @@ from bus.domain.destination import Destination
 from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms, is_known
-from bus.domain.health.facts import Delivering, Facts, Queue, Waiting
+from bus.domain.health.facts import Delivering, Facts, OpenBreaker, Part, Queue, Waiting
+from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import Change, Rulebook
-from bus.domain.health.vitals import SpoolFigures
+from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.domain.subscription import AlarmLimits, Subscription
 from bus.domain.times import MINUTE
 
@@ -149,3 +150,41 @@ def test_what_the_facts_cannot_tell_stays_as_it_was() -> None:
 )
 def test_durations_are_told_roughly(milliseconds: int, said: str) -> None:
     assert about(milliseconds) == said
+
+
+@pytest.mark.parametrize(
+    ("progress", "severity", "what"),
+    [
+        (Progress(Verdict.SLOW), Severity.WARNING, "shop of orders falls behind: 7 messages wait"),
+        (Progress(Verdict.STALLED, ("3",), 5), Severity.WARNING, "shop of orders does not get on: 7 messages wait"),
+        (Progress(Verdict.STOPPED), Severity.CRITICAL, "nobody reads for shop of orders: 7 messages wait"),
+        (Progress(Verdict.STOPPED, is_paused=True), Severity.CRITICAL, "somebody has paused shop of orders"),
+    ],
+)
+def test_what_is_not_worked_off_is_an_alarm(progress: Progress, severity: Severity, what: str) -> None:
+    (one,) = found(progress={KEY: progress}, waiting={KEY: Waiting(7, None)})
+    assert (one.rule, one.severity, one.since) == ("stalled", severity, progress.since)
+    assert str(one.what).startswith(what)
+    assert ("(3)" in str(one.what)) is bool(progress.where)
+
+
+def test_what_is_worked_off_is_none() -> None:
+    assert rules(progress={KEY: Progress(Verdict.WELL), ("orders", "gone"): Progress(Verdict.STOPPED)}) == []
+
+
+def test_who_is_held_or_only_probed_does_not_stall() -> None:
+    progress = {KEY: Progress(Verdict.STOPPED)}
+    assert rules(progress=progress, subscriptions=[subscription(paused=True)]) == []
+    assert rules(progress=progress, destinations={"orders": Destination(code="orders", paused=True)}) == []
+    breaker = OpenBreaker("n1", *KEY, BreakerFigures("open", 1, 2))
+    assert rules(progress=progress, breakers=[breaker]) == ["breaker-open"]
+
+
+def test_what_nobody_reads_without_a_dispatcher_or_a_broker_follows_from_that() -> None:
+    progress = {KEY: Progress(Verdict.STOPPED)}
+    causes = {one.rule: one.cause for one in found(progress=progress, roles=("receiver", "compensator"))}
+    assert causes == {"role-missing": "role:dispatcher", "stalled": "role:dispatcher"}
+    on_kafka = {"orders": Destination(code="orders", transport="kafka")}
+    down = [Part("kafka", "it does not answer", "o1", "n1")]
+    causes = {one.rule: one.cause for one in found(progress=progress, destinations=on_kafka, parts=down)}
+    assert causes == {"part-down": "part:kafka", "stalled": "part:kafka"}

@@ -1,0 +1,154 @@
+"""Whether what waits is worked off, judged by how it has moved of late and not by how much there is.
+
+The rules are those by which Burrow judges consumer groups of Kafka, over a window of what was seen: no lag at any time
+is well; a position that does not move while there is lag is stalled; one that moves while the lag never falls is too
+slow; and one of which nothing was seen for longer than the window is stopped. A lag that stays as it is all the time is
+well here: what is on its way to a subscriber counts as lag with the bus.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from bus.domain.times import MINUTE, SECOND
+
+WINDOW: Final = 5 * MINUTE
+"""How long (ms) what is seen must cover to be judged."""
+EVERY: Final = 30 * SECOND
+"""How long (ms) there is between two samples at least."""
+_GAP: Final = 3 * MINUTE
+_MOST: Final = WINDOW // EVERY + 1
+
+
+class Verdict(enum.StrEnum):
+    """How what waits is worked off, the best first."""
+
+    WELL = "well"
+    SLOW = "slow"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+
+    @property
+    def rank(self) -> int:
+        """0 for the best."""
+        return list(Verdict).index(self)
+
+
+class Seen(NamedTuple):
+    """Where a consumer was at a time (ms), and how many records were left for it then."""
+
+    at: int
+    position: int
+    lag: int
+
+
+class Progress(NamedTuple):
+    """How a subscription's messages on a transport are worked off.
+
+    Attributes
+    ----------
+    where
+        Of several parts, those that are not well: partitions, servers.
+    since
+        Since when (ms) its position has not moved, or its lag has not fallen.
+    is_paused
+        Whether somebody has paused it on the broker.
+    """
+
+    verdict: Verdict
+    where: tuple[str, ...] = ()
+    since: int | None = None
+    is_paused: bool = False
+
+
+def judge(seen: Sequence[Seen], now: int) -> Verdict:
+    """Return how a consumer gets on, by what was seen of it, in the order of time, and not later than ``now`` (ms).
+
+    What covers less than the window is well.
+    """
+    if not seen or any(one.lag <= 0 for one in seen):
+        return Verdict.WELL
+    covered = seen[-1].at - seen[0].at
+    if now - seen[-1].at > max(covered, WINDOW):
+        return Verdict.STOPPED
+    if covered < WINDOW:
+        return Verdict.WELL
+    never_fell = all(two.lag >= one.lag for one, two in pairwise(seen))
+    if seen[-1].position == seen[0].position:
+        return Verdict.STALLED if never_fell else Verdict.WELL
+    return Verdict.SLOW if never_fell and seen[-1].lag > seen[0].lag else Verdict.WELL
+
+
+class _Window(NamedTuple):
+    seen: tuple[Seen, ...]
+    looked_at: int
+
+
+class Windows:
+    """What was seen of the parts of one subscription, by their names, ``""`` where it has none.
+
+    Nothing is kept of a part without lag.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[str, _Window] = {}
+
+    def is_due(self, now: int) -> bool:
+        """Whether to look: whatever is kept was seen long enough ago."""
+        return all(now - window.looked_at >= EVERY or now < window.looked_at for window in self._windows.values())
+
+    def note(self, part: str, seen: Seen, *, is_alive: bool = True) -> None:
+        """Take in what was seen of a part.
+
+        Parameters
+        ----------
+        is_alive
+            Whether there is a consumer, even if it did not move; without one nothing new was seen of it.
+        """
+        before = self._windows.get(part, _Window((), seen.at))
+        if seen.lag <= 0:
+            self._windows.pop(part, None)
+            return
+        gap = seen.at - before.looked_at
+        is_new = not before.seen or not 0 <= gap <= _GAP or seen.position < before.seen[-1].position
+        if is_new:
+            kept: tuple[Seen, ...] = (seen,)
+        elif is_alive or seen.position > before.seen[-1].position:
+            kept = (*before.seen[-_MOST + 1 :], seen)
+        else:
+            kept = before.seen
+        self._windows[part] = _Window(kept, seen.at)
+
+    def forget(self, but: Iterable[str] = ()) -> None:
+        """Forget all parts but these."""
+        kept = set(but)
+        self._windows = {part: window for part, window in self._windows.items() if part in kept}
+
+    def progress(self, now: int) -> Progress:
+        """Return how the subscription gets on: as its worst part."""
+        verdicts = {part: judge(window.seen, now) for part, window in self._windows.items()}
+        worst = max(verdicts.values(), key=lambda one: one.rank, default=Verdict.WELL)
+        if worst is Verdict.WELL:
+            return Progress(worst)
+        parts = [part for part, one in verdicts.items() if one is worst]
+        since = min(_since(self._windows[part].seen) for part in parts)
+        return Progress(worst, tuple(sorted(filter(None, parts))), since)
+
+
+def _since(seen: Sequence[Seen]) -> int:
+    """Return since when the last position has been the position, or what is kept begins where it moves."""
+    same = [one.at for one in seen if one.position == seen[-1].position]
+    return same[0] if len(same) > 1 else seen[0].at
+
+
+def worst(found: Iterable[Mapping[tuple[str, str], Progress]]) -> dict[tuple[str, str], Progress]:
+    """Return of each subscription what is worst on any of several transports."""
+    kept: dict[tuple[str, str], Progress] = {}
+    for one in found:
+        for lane, progress in one.items():
+            if lane not in kept or progress.verdict.rank > kept[lane].verdict.rank:
+                kept[lane] = progress
+    return kept
