@@ -66,8 +66,14 @@ class Introspection:
 
     @property
     def members(self) -> list[Member]:
-        """Every live process, this one first, as it is now."""
-        return [self.described(), *self._context.members.others]
+        """Every live process, this one first, as it is now, with what all of its roles offer."""
+        return [self._me, *self._context.members.others]
+
+    @property
+    def _me(self) -> Member:
+        """Return this process as all of its roles know it: a role's own introspection lacks those after it."""
+        members = self._context.members
+        return members.describe(members.me)
 
     def described(self) -> Member:
         """Return what the other processes need to know of this one now."""
@@ -97,7 +103,7 @@ class Introspection:
     def report(self) -> Report:
         """Return all that this process tells when it is asked."""
         return Report(
-            member=self.described(),
+            member=self._me,
             lanes=[
                 Lane(name, *found)
                 for name, spool in self._context.spools.items()

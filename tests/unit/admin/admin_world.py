@@ -12,7 +12,7 @@ import httpx
 
 from admin.app import make_app
 from admin.services import AdminServices
-from bus.bootstrap import Context, Introspection, Offers
+from bus.bootstrap import Context, Offers, introspect
 from bus.bootstrap.feeding import make_feed
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
@@ -163,7 +163,7 @@ class World:
             feed=make_feed(self.spools, self.store, registry, rollups, own_events, self.clock),
             events=self.events,
         )
-        self.introspection = Introspection(self.context, Offers(dispatching=NoDispatching()))
+        self.introspection = introspect(self.context, Offers(dispatching=NoDispatching()))
         self.services = AdminServices(self.context, self.introspection)
         self.app = make_app(self.services)
 

@@ -9,6 +9,7 @@ import httpx
 import msgspec
 import pytest
 
+from bus.bootstrap import Offers, introspect
 from bus.cluster.member import COLLECTION, Held, Member
 from bus.domain.delivery.delivery import Status
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
@@ -252,3 +253,12 @@ async def test_many_who_ask_at_once_make_one_reading(world: World, monkeypatch: 
 @pytest.mark.parametrize("limit", [-1, 1001, "x"])
 async def test_an_impossible_limit_is_refused(client: httpx.AsyncClient, limit: object) -> None:
     problem(await client.get("/overview", params={"limit": limit}), 422, "limit")
+
+
+async def test_what_roles_offer_that_were_made_after_the_admin_is_seen() -> None:
+    world = World()
+    offers = world.introspection.offers | Offers(conditions={"alarms": lambda: "channel ops: it failed"})
+    introspect(world.context, offers)
+    async with world.client() as client:
+        alarms = [one["what"] for one in (await client.get("/overview")).json()["alarms"]]
+    assert "alarms is not well on node-1: channel ops: it failed" in alarms
