@@ -103,6 +103,9 @@ class Settings(BaseSettings):
         Have Kafka groups write each message to disk before they confirm it.
     rabbitmq_primary, rabbitmq_backup
         ``amqp://USER:PASSWORD@HOST:PORT,HOST:PORT/VHOST`` of two clusters, ``amqps`` for TLS.
+    rabbitmq_management
+        Where the management plugin of ``primary`` and ``backup`` is asked how the cluster is:
+        ``http://USER:PASSWORD@HOST:PORT,HOST:PORT``, or ``auto`` for the hosts and the login of the cluster.
     nsq_lookupd, nsq_nsqd
         NSQ's servers, comma separated: ``HOST:HTTP_PORT`` of each nsqlookupd, ``HOST:TCP_PORT[/HTTP_PORT]`` of each
         nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
@@ -191,6 +194,7 @@ class Settings(BaseSettings):
     rabbitmq_groups: dict[GroupName, str] = {}
     rabbitmq_primary: str = ""
     rabbitmq_backup: str = ""
+    rabbitmq_management: dict[Literal["primary", "backup"], str] = {}
     nsq_lookupd: str = ""
     nsq_nsqd: str = ""
     nsq_partitions: int = Field(default=2, ge=1, le=255)

@@ -1,5 +1,6 @@
 """The only package that chooses concrete classes: opens what the settings name, and runs roles on it."""
 
+from bus.bootstrap.brokers import open_health
 from bus.bootstrap.context import Context
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Asgi, Fill, Offers, offers_of
@@ -23,6 +24,7 @@ __all__ = [
     "load_roles",
     "offers_of",
     "open_context",
+    "open_health",
     "open_offline_keyring",
     "embedded",
 ]

@@ -10,6 +10,7 @@ from bus.bootstrap.extras import extra
 from bus.domain.destination import TransportName
 from bus.errors import ConfigurationError
 from bus.ports.broker_group import BrokerGroup
+from bus.ports.broker_health import BrokerHealth
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink
 from bus.ports.quarantine import Quarantine
@@ -62,6 +63,29 @@ def _rabbitmq_group(settings: Settings, name: str, quarantine: Quarantine, clock
         from bus.transports.rabbitmq import parse_cluster, strict  # noqa: PLC0415
     url = parse_cluster(settings.rabbitmq_groups[name], f"rabbitmq_groups.{name}")
     return strict.RabbitmqGroup(name, url, quarantine, clock, random.random)
+
+
+def open_health(settings: Settings) -> list[BrokerHealth]:
+    """Return what tells how clusters are, where the settings name it; none connects before it is asked.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is impossible, or names a cluster that the bus does not have.
+    """
+    urls = {"primary": settings.rabbitmq_primary, "backup": settings.rabbitmq_backup}
+    return [_management(place, urls[place], where) for place, where in settings.rabbitmq_management.items() if where]
+
+
+def _management(place: str, url: str, where: str) -> BrokerHealth:
+    name = f"rabbitmq_management.{place}"
+    if not url:
+        raise ConfigurationError(f"{name} is set and rabbitmq_{place} is not", hint="name the cluster first")
+    with extra("rabbitmq"):
+        from bus.transports.rabbitmq import parse_cluster  # noqa: PLC0415
+        from bus.transports.rabbitmq.management import Management, parse_management  # noqa: PLC0415
+    parsed = parse_management(where, parse_cluster(url, f"rabbitmq_{place}"), name)
+    return Management(f"rabbitmq-{place}", parsed)
 
 
 def open_kafka_events(settings: Settings) -> EventSink:

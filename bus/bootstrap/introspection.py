@@ -90,6 +90,7 @@ class Introspection:
             published_to=context.router.preference.published_to if _PUBLISHER in me.roles else {},
             troubles={name: str(said) for name, said in troubles.items()},
             trouble_texts={name: text for name, said in troubles.items() if (text := sentence_of(said)) is not None},
+            brokers=tuple(self.offers.brokers()),
             disks=tuple(self.offers.disks()),
             spools=waiting.spools,
             breakers={lane: breakers[lane] for lane in oldest},

@@ -9,6 +9,7 @@ from typing import Any
 from bus.bootstrap.context import Context
 from bus.domain.health.vitals import (
     BreakerFigures,
+    BrokerFigures,
     DiskFigures,
     Orphan,
     RejectedFigures,
@@ -36,8 +37,8 @@ class Offers:
         What due deliveries, and samples, are handed to.
     carried, workers, breakers
         Of a dispatcher: what it holds of its transports, its permits, and those of its breakers that are not closed.
-    disks
-        Those of its directories.
+    brokers, disks
+        What the administration of clusters of brokers tells of them; and the disks of its directories.
     orphans, swept
         The abandoned queues that a sweeper sees, and the directories below which it looks.
     rejected, turned_away
@@ -61,6 +62,7 @@ class Offers:
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
+    brokers: Callable[[], list[BrokerFigures]] = list
     disks: Callable[[], list[DiskFigures]] = list
     orphans: Callable[[], list[Orphan]] = list
     swept: tuple[str, ...] = ()

@@ -7,7 +7,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.domain.delivery.shares import View
-from bus.domain.health.vitals import BreakerFigures, DiskFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.health.vitals import (
+    BreakerFigures,
+    BrokerFigures,
+    DiskFigures,
+    RejectedFigures,
+    SpoolFigures,
+    TurnedAwayFigures,
+)
 from bus.sentences import Said, Sentence
 
 COLLECTION = "members"
@@ -65,6 +72,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     troubles
         What is wrong with its parts, by name; nothing for one that is well. ``trouble_texts`` has those that can be
         said in another language.
+    brokers
+        Of the process that watches, what the administration of clusters tells of them.
     disks
         Those of its directories, as of the last minutes.
     spools
@@ -99,6 +108,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
     trouble_texts: dict[str, Sentence] = {}
+    brokers: tuple[BrokerFigures, ...] = ()
     disks: tuple[DiskFigures, ...] = ()
     spools: dict[str, SpoolFigures] = {}
     breakers: dict[str, BreakerFigures] = {}

@@ -186,6 +186,8 @@ def _facts(context: Context, members: list[Member]) -> Facts:
             for member in members
             for name, trouble in member.told_troubles().items()
         ],
+        # Should two processes watch for a moment, they tell the same.
+        brokers=list({found.cluster: found for member in members for found in member.brokers}.values()),
         disks=[Disk(member.owner, host_of(member.node), found) for member in members for found in member.disks],
         queues=[
             Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()

@@ -107,6 +107,30 @@ PROGRESS: Final = Gauge(
     registry=REGISTRY,
 )
 BROKER_UP: Final = Gauge("bus_broker_up", "Whether a broker cluster answers.", ["cluster"], registry=REGISTRY)
+BROKER_NODES: Final = Gauge(
+    "bus_broker_nodes",
+    "Nodes of a cluster, by what its administration tells: running or down.",
+    ["cluster", "state"],
+    registry=REGISTRY,
+)
+BROKER_ALARMS: Final = Gauge(
+    "bus_broker_alarms",
+    "Nodes of a cluster that tell of a partition, or of memory or disk used up.",
+    ["cluster", "kind"],
+    registry=REGISTRY,
+)
+BROKER_CONNECTIONS: Final = Gauge(
+    "bus_broker_connections",
+    "Connections of a cluster: all, and those that it slows down.",
+    ["cluster", "state"],
+    registry=REGISTRY,
+)
+BROKER_MESSAGES: Final = Gauge(
+    "bus_broker_messages",
+    "Messages in the bus's queues of a cluster: ready, or unacked.",
+    ["cluster", "state"],
+    registry=REGISTRY,
+)
 QUARANTINED: Final = Counter(
     "bus_quarantined",
     "Records of a broker that are not messages of the bus; they are kept under the data directory.",
@@ -192,6 +216,10 @@ SAMPLED: Final = (
     BACKLOG,
     PROGRESS,
     BROKER_UP,
+    BROKER_NODES,
+    BROKER_ALARMS,
+    BROKER_CONNECTIONS,
+    BROKER_MESSAGES,
     CHAIN_ROLE,
     DEGRADED,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.bootstrap import Context, Introspection, Offers
+from bus.bootstrap import Context, Introspection, Offers, open_health
 from bus.cluster.alarm_documents import WATCHER, AlarmDocuments
 from bus.domain.health.facts import Facts
+from bus.observing.brokers import BrokerWatch
 from bus.observing.configured import channels_of, rulebook_of
 from bus.observing.observatory import Observatory
 from bus.stores.rollups import RollupReader
@@ -23,7 +24,7 @@ class AlarmsService:
     Raises
     ------
     ConfigurationError
-        A channel or a rule of the settings cannot be used.
+        A channel, a rule or a management plugin of the settings cannot be used.
     """
 
     def __init__(self, context: Context, offered: Offers) -> None:
@@ -49,12 +50,15 @@ class AlarmsService:
         self._watcher = Watcher(look, kept, own_events, channels, sending, book, is_first, clock, noise, pages)
         self._own_events = OwnEventSender(own_events, receivers, settings.api_key, is_first, clock)
         self._trials = Trials(documents, channels, sending, lambda: self._watcher.is_telling, clock, pages)
-        self.offers = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
+        self._brokers = BrokerWatch(open_health(settings), is_first, clock)
+        own = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
+        self.offers = own | self._brokers.offers
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Watch until ``stopping``."""
         async with asyncio.TaskGroup() as group:
-            watching = [group.create_task(one.run()) for one in (self._watcher, self._trials, self._own_events)]
+            works = (self._watcher, self._trials, self._own_events, self._brokers)
+            watching = [group.create_task(work.run()) for work in works]
             ready.set()
             await stopping.wait()
             for task in watching:

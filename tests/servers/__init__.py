@@ -64,6 +64,9 @@ KNOWN = {
     "prometheus": Known("Debian's Prometheus", prometheus.find, prometheus.install),
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
     "rabbitmq_cluster": Known("three RabbitMQ nodes of one cluster", rabbitmq_cluster.find, rabbitmq_cluster.install),
+    "rabbitmq_management": Known(
+        "the management plugin of RabbitMQ", rabbitmq.find_management, rabbitmq.install_management
+    ),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
     "youzan_oracle": Known(
         f"a program with Youzan's own client of their NSQ {youzan_oracle.VERSION}",

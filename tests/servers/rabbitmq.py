@@ -18,6 +18,8 @@ VERSION = "3.10.8"
 FOLDER = f"rabbitmq-{VERSION}-bare"
 SERVER = f"usr/lib/rabbitmq/lib/rabbitmq_server-{VERSION}"
 ERLANG = "usr/lib/erlang"
+MANAGEMENT = f"rabbitmq-{VERSION}-management"
+MANAGEMENT_PLUGINS = ("rabbitmq_management", "rabbitmq_management_agent", "rabbitmq_web_dispatch")
 APPLICATIONS = (
     *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
     *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
@@ -42,6 +44,29 @@ def find() -> Path | None:
 def install() -> Path:
     """Fetch and unpack the packages unless they are there; return their folder."""
     return install_once(FOLDER, _unpack, about="34 MB of Debian packages")
+
+
+def find_management() -> Path | None:
+    """Return the folder of the management plugin, None when it is not installed."""
+    folder = cache_dir() / MANAGEMENT
+    return folder if folder.is_dir() else None
+
+
+def install_management() -> Path:
+    """Fetch the management plugin unless it is there; return its folder, for ``RabbitmqServer``."""
+    return install_once(MANAGEMENT, _unpack_management, about="15 MB of a Debian package")
+
+
+def _unpack_management(work: Path) -> None:
+    package = work / "package"
+    package.mkdir()
+    apt_get("download", "--quiet", "rabbitmq-server", cwd=package)
+    (deb,) = package.glob("*.deb")
+    run(["dpkg-deb", "-x", str(deb), str(package)])
+    for name in MANAGEMENT_PLUGINS:
+        (folder,) = (package / SERVER / "plugins").glob(f"{name}-{VERSION}")
+        folder.rename(work / folder.name)
+    shutil.rmtree(package)
 
 
 def _unpack(work: Path) -> None:
@@ -101,6 +126,8 @@ class RabbitmqServer(LocalServer):
         Shared with the other nodes of its cluster; without it, it has one of its own.
     settings
         More lines of its configuration.
+    management
+        The folder of the management plugin, which it then runs.
     """
 
     def __init__(
@@ -111,9 +138,12 @@ class RabbitmqServer(LocalServer):
         name: str = "rabbit",
         epmd: Epmd | None = None,
         settings: Sequence[str] = (),
+        management: Path | None = None,
     ) -> None:
         super().__init__(folder)
         self._home = home
+        self._management = management
+        self.http_port = free_port()
         self.name = name
         self.port, self._distribution = free_port(), free_port()
         self._epmd = epmd or Epmd(home, folder)
@@ -135,6 +165,7 @@ class RabbitmqServer(LocalServer):
             "RABBITMQ_CONF_ENV_FILE": os.devnull,
             "RABBITMQ_CONFIG_FILE": str(self._configuration),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self._plugins),
+            "RABBITMQ_PLUGINS_DIR": os.pathsep.join(map(str, self._plugin_folders())),
             "RABBITMQ_MNESIA_BASE": str(self.data),
             "RABBITMQ_LOG_BASE": str(self.folder),
             "RABBITMQ_LOGS": "-",
@@ -147,8 +178,10 @@ class RabbitmqServer(LocalServer):
 
     def prepare(self) -> None:
         lines = [f"listeners.tcp.local = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 64MB"]
+        if self._management is not None:
+            lines += ["management.tcp.ip = 127.0.0.1", f"management.tcp.port = {self.http_port}"]
         self._configuration.write_text("\n".join([*lines, *self._settings, ""]))
-        self._plugins.write_text("[].\n")
+        self._plugins.write_text("[rabbitmq_management].\n" if self._management is not None else "[].\n")
         self._write_cookie()
         self._epmd.start()
 
@@ -177,6 +210,10 @@ class RabbitmqServer(LocalServer):
     def close(self) -> None:
         super().close()
         self._epmd.close()
+
+    def _plugin_folders(self) -> list[Path]:
+        own = self._home / SERVER / "plugins"
+        return [own, self._management] if self._management is not None else [own]
 
     def _write_cookie(self) -> None:
         """Write what nodes know each other by."""

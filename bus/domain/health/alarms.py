@@ -29,6 +29,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
     """
     found = [
         *processes.roles(facts),
+        *brokers.clusters(facts),
         *processes.parts(facts),
         *processes.orphans(facts),
         *disks.disks(facts, book, active),

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.facts import Facts, Lane
 from bus.domain.health.rules.disks import cause_of, is_full
+from bus.domain.health.vitals import BrokerFigures
 from bus.domain.subscription import Subscription
 
 _STORE: Final = "store"
@@ -39,7 +40,9 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
     """Return the alarms, each with its cause and its owner."""
     subscriptions = {one.key: one for one in facts.subscriptions}
     known = _Known(
-        parts={part.name for part in facts.parts} | _lasting(facts, "part:"),
+        parts={part.name for part in facts.parts}
+        | {one.cluster for one in facts.brokers if _is_ill(one)}
+        | _lasting(facts, "part:"),
         missing={alarm.subject for alarm in found if alarm.rule == "role-missing"} | _lasting(facts, "role:"),
         down=_lasting(facts, "host:")
         | {
@@ -55,6 +58,12 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
 
 def _lasting(facts: Facts, kind: str) -> set[str]:
     return {cause.removeprefix(kind) for cause in facts.lasting if cause.startswith(kind)}
+
+
+def _is_ill(broker: BrokerFigures) -> bool:
+    """Whether a cluster's administration tells of what holds messages up."""
+    alarms = any(node.partitions or node.memory_alarm or node.disk_alarm for node in broker.nodes)
+    return alarms or broker.in_flow > 0
 
 
 def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:

@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from bus.domain.destination import Destination
 from bus.domain.health.progress import Progress
-from bus.domain.health.vitals import BreakerFigures, DiskFigures, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.health.vitals import (
+    BreakerFigures,
+    BrokerFigures,
+    DiskFigures,
+    RejectedFigures,
+    SpoolFigures,
+    TurnedAwayFigures,
+)
 from bus.domain.subscription import Subscription
 from bus.sentences import Said
 
@@ -108,6 +115,7 @@ class Facts(NamedTuple):
 
     roles: Collection[str]
     now: int = 0
+    brokers: Sequence[BrokerFigures] = ()
     parts: Sequence[Part] = ()
     disks: Sequence[Disk] = ()
     queues: Sequence[Queue] = ()

@@ -42,6 +42,11 @@ class Rule(NamedTuple):
 # What others follow from comes first.
 RULES: Final[Mapping[str, Rule]] = {
     "role-missing": Rule(N_("no process has a role that the bus needs"), 30 * SECOND),
+    "broker-partition": Rule(N_("nodes of a cluster of brokers do not see each other"), 0),
+    "broker-node": Rule(N_("a node of a cluster of brokers is down"), MINUTE),
+    "broker-memory": Rule(N_("a broker takes no messages, for want of memory"), 30 * SECOND),
+    "broker-disk": Rule(N_("a broker takes no messages, for want of room on its disk"), 30 * SECOND),
+    "broker-flow": Rule(N_("a broker slows connections down"), 2 * MINUTE, 2 * MINUTE),
     "part-down": Rule(N_("a part of a process is not well: a broker, the store, a disk"), 30 * SECOND),
     "disk": Rule(N_("a disk is nearly full, or will be within a day"), 30 * SECOND, limit=0.15),
     "spool-full": Rule(N_("a local queue is nearly full"), 30 * SECOND, limit=0.8),

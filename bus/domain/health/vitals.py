@@ -1,4 +1,4 @@
-"""What a process tells of how it is: its disks, its local queues, its breakers, the abandoned queues that it sees."""
+"""What a process tells: its disks, its local queues, its breakers, the abandoned queues and brokers that it sees."""
 
 from __future__ import annotations
 
@@ -56,6 +56,50 @@ class DiskFigures(msgspec.Struct, frozen=True, array_like=True):
     def left(self) -> float:
         """The share of it that is free."""
         return self.free / self.total if self.total else 1.0
+
+
+class NodeFigures(msgspec.Struct, frozen=True, array_like=True):
+    """A node of a cluster of brokers, as its administration tells.
+
+    Attributes
+    ----------
+    partitions
+        The nodes that it has lost sight of, though they ran on.
+    memory_alarm, disk_alarm
+        Whether it takes no messages for want of memory, or of room on its disk. Sizes are bytes, 0 where not told.
+    """
+
+    name: str
+    is_running: bool
+    partitions: tuple[str, ...] = ()
+    memory_alarm: bool = False
+    disk_alarm: bool = False
+    memory: int = 0
+    memory_limit: int = 0
+    disk_free: int = 0
+    disk_limit: int = 0
+
+
+class BrokerFigures(msgspec.Struct, frozen=True, array_like=True):
+    """A cluster of brokers, as its administration tells.
+
+    Attributes
+    ----------
+    cluster
+        Its name, as that of a part.
+    in_flow
+        How many of its ``connections`` it slows down or holds, 100 at most.
+    ready, unacked
+        Messages of the bus's ``queues`` that wait, and that consumers have; of very many queues those of the first.
+    """
+
+    cluster: str
+    nodes: tuple[NodeFigures, ...] = ()
+    connections: int = 0
+    in_flow: int = 0
+    queues: int = 0
+    ready: int = 0
+    unacked: int = 0
 
 
 class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):

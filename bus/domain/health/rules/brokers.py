@@ -1,12 +1,71 @@
-"""Brokers: what is published elsewhere than planned."""
+"""Brokers: what their administration tells of them, and what is published elsewhere than planned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, Publishing
-from bus.sentences import sentence
+from bus.domain.health.vitals import NodeFigures
+from bus.domain.sizes import format_size
+from bus.sentences import Sentence, listed, sentence
+
+_MOST_NAMES: Final = 3
+_MAKE_ROOM: Final = sentence(
+    "see what fills its queues; meanwhile the bus uses the other cluster, or hands messages to dispatchers"
+)
+
+
+def clusters(facts: Facts) -> Iterator[Alarm]:
+    """Yield what is wrong with clusters of brokers, as their administration tells."""
+    for found in facts.brokers:
+        for node in found.nodes:
+            yield from _of_node(found.cluster, node)
+        if found.in_flow:
+            what = sentence(
+                "{cluster} slows down or holds {count} of its {of} connections",
+                cluster=found.cluster,
+                count=found.in_flow,
+                of=found.connections,
+            )
+            step = sentence("see its memory and its disks, and which queues are slow; more nodes, or faster disks")
+            yield _about("broker-flow", Severity.WARNING, found.cluster, found.cluster, what, step)
+
+
+def _of_node(cluster: str, node: NodeFigures) -> Iterator[Alarm]:
+    place, subject = {"node": node.name, "cluster": cluster}, f"{node.name}@{cluster}"
+    if node.partitions:
+        names = listed(node.partitions, _MOST_NAMES)
+        what = sentence("{node} of {cluster} does not see {names}, though they run", names=names, **place)
+        step = sentence("repair the network between them, and restart the smaller part: rabbitmqctl cluster_status")
+        yield _about("broker-partition", Severity.CRITICAL, cluster, subject, what, step)
+    if not node.is_running:
+        what = sentence("{node} of {cluster} is down", **place)
+        step = sentence("start it again; its copies of queues are missing until then")
+        yield _about("broker-node", Severity.WARNING, cluster, subject, what, step)
+    if node.memory_alarm:
+        used, limit = format_size(node.memory), format_size(node.memory_limit)
+        what = sentence(
+            "{node} of {cluster} has {used} in memory, with a limit of {limit}: the cluster takes no messages",
+            used=used,
+            limit=limit,
+            **place,
+        )
+        yield _about("broker-memory", Severity.CRITICAL, cluster, subject, what, _MAKE_ROOM)
+    if node.disk_alarm:
+        free, limit = format_size(node.disk_free), format_size(node.disk_limit)
+        what = sentence(
+            "{node} of {cluster} has {free} left on its disk, with a limit of {limit}: the cluster takes no messages",
+            free=free,
+            limit=limit,
+            **place,
+        )
+        yield _about("broker-disk", Severity.CRITICAL, cluster, subject, what, _MAKE_ROOM)
+
+
+def _about(rule: str, severity: Severity, cluster: str, subject: str, what: Sentence, step: Sentence) -> Alarm:
+    return Alarm(rule, severity, what, step, "clusters", None, subject=subject, cause=f"part:{cluster}")
 
 
 def publishing(facts: Facts) -> Iterator[Alarm]:

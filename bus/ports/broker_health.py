@@ -1,0 +1,30 @@
+"""How a cluster of brokers is, as its own administration tells: what no client of it sees."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bus.domain.health.vitals import BrokerFigures
+
+
+class BrokerHealth(Protocol):
+    """Looks at one cluster. It is asked seldom, by one process of the bus, and is no load."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster, as in the conditions of its transport."""
+        ...
+
+    async def look(self) -> BrokerFigures:
+        """Return how the cluster is now; has its own deadline, and bounds what it reads.
+
+        Raises
+        ------
+        TransportError
+            It does not answer, refuses, or tells something else.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...

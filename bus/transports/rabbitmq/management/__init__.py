@@ -1,0 +1,6 @@
+"""What the management plugin of RabbitMQ tells of a cluster."""
+
+from bus.transports.rabbitmq.management.api import Management
+from bus.transports.rabbitmq.management.config import ManagementUrl, parse_management
+
+__all__ = ["Management", "ManagementUrl", "parse_management"]
