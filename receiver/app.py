@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from bus.domain.headers import FALLBACK
+from bus.domain.queue_report import HEADER
 from bus.errors import BusError, InvalidMessage
 from bus.http.asgi import (
     JSON,
@@ -26,9 +27,11 @@ from bus.security.principals import Principal
 from bus.telemetry import metrics
 from receiver.draft import Draft, draft_of_line, draft_of_request
 from receiver.ingest import Accepted, Ingest
+from receiver.producer_queues import ProducerQueues
 from receiver.rejections import Rejections
 from receiver.source_counters import SourceCounters
 
+_QUEUE: Final = HEADER.encode()
 PREFIX: Final = "/v1/messages"
 BATCH_LINES: Final = 1000
 BATCH_BYTES: Final = 16 * 2**20
@@ -40,10 +43,11 @@ class IngestApp:
     The server's protocol bounds how long a request's body may take to arrive.
     """
 
-    def __init__(self, ingest: Ingest, keyring: Keyring, rejections: Rejections) -> None:
+    def __init__(self, ingest: Ingest, keyring: Keyring, rejections: Rejections, queues: ProducerQueues) -> None:
         self._ingest = ingest
         self._keyring = keyring
         self._rejections = rejections
+        self._queues = queues
         self._fallback = SourceCounters(metrics.FALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,6 +78,8 @@ class IngestApp:
         drafts = [_read(line) for line in lines]
         answers = await self._ingest.accept(drafts, principal)
         self._rejections.note(drafts, answers)
+        if (told := headers.get(_QUEUE)) is not None:
+            self._queues.note(told, drafts)
         if FALLBACK.encode() in headers:
             self._count_fallback(drafts, answers)
         results = [_result(draft, answer) for draft, answer in zip(drafts, answers, strict=True)]

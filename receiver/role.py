@@ -16,6 +16,7 @@ from receiver.events_app import EventsApp
 from receiver.forwarding import ACCEPT, ForwardedApp, Forwarding
 from receiver.ingest import Ingest
 from receiver.placement import Placement
+from receiver.producer_queues import ProducerQueues
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp
 from receiver.publishing import SpoolPublisher
@@ -50,14 +51,16 @@ class ReceiverService:
             context.events,
             clock,
         )
-        rejections = Rejections(clock)
+        rejections, queues = Rejections(clock), ProducerQueues(clock)
         self.offers = Offers(
             turned_away=turned_away.told,
             rejected=rejections.told,
+            producers=(queues.told,),
+            meters=(queues.measure,),
             conditions={"destinations": lambda: self._publisher.trouble},
             documented=PATHS,
             routes={
-                PREFIX: IngestApp(ingest, context.keyring, rejections),
+                PREFIX: IngestApp(ingest, context.keyring, rejections, queues),
                 ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
                 AGAIN: WritingAgainApp(context.chains, context.peer_key),
                 PRODUCERS: ProducersApp(context.chains, registry, context.keyring),

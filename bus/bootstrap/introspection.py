@@ -98,6 +98,7 @@ class Introspection:
             orphans=len(self.offers.orphans()),
             rejected=tuple(self.offers.rejected()),
             turned_away=tuple(self.offers.turned_away()),
+            producers=tuple(one for tell in self.offers.producers for one in tell()),
             saturated=tuple(islice(_saturated(self.offers.workers()), _SATURATED_TOLD)),
         )
 

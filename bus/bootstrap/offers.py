@@ -12,6 +12,7 @@ from bus.domain.health.vitals import (
     BrokerFigures,
     DiskFigures,
     Orphan,
+    ProducerFigures,
     RejectedFigures,
     TurnedAwayFigures,
     WorkerFigures,
@@ -43,6 +44,8 @@ class Offers:
         The abandoned queues that a sweeper sees, and the directories below which it looks.
     rejected, turned_away
         What a receiver refused for good, and what it refuses for now.
+    producers
+        Each returns queues of producers: those that told a receiver, those that a sweeper sees.
     meters, async_meters
         Each takes the measurements, and returns a function that sets their gauges, which is run in a thread.
     conditions
@@ -68,6 +71,7 @@ class Offers:
     swept: tuple[str, ...] = ()
     rejected: Callable[[], list[RejectedFigures]] = list
     turned_away: Callable[[], list[TurnedAwayFigures]] = list
+    producers: tuple[Callable[[], list[ProducerFigures]], ...] = ()
     meters: tuple[Callable[[], Fill], ...] = ()
     async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()
     conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)

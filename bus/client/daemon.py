@@ -192,7 +192,7 @@ class Daemon:
         if not batch.records:
             return False
         try:
-            reply = receivers.post(target, batch)
+            reply = receivers.post(target, batch, sender.report())
             sender.settle(batch, reply, receivers.learn(target, batch, reply))
         except Exception:
             sender.release(batch)

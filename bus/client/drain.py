@@ -103,7 +103,7 @@ def _send(sender: Sender, receivers: Receivers, sent: Callable[[int], object]) -
     total, most = 0, 1000
     while (found := _next(sender, receivers, most)) is not None:
         target, batch = found
-        reply = receivers.post(target, batch)
+        reply = receivers.post(target, batch, sender.report())
         sender.settle(batch, reply, receivers.learn(target, batch, reply))
         if reply.results is not None:
             taken = sum(result.is_taken for result in reply.results)

@@ -48,6 +48,11 @@ def is_of(directory: Path, source: str) -> bool:
     return bool(_NAME.fullmatch(directory.name)) and directory.name.rsplit("-", 2)[0] == _prefix(source)
 
 
+def id_of(directory: Path) -> str:
+    """Return what tells a spool directory from all others, eight hexadecimal digits; empty for one of another name."""
+    return directory.stem.rpartition("-")[2] if _NAME.fullmatch(directory.name) else ""
+
+
 def homes(root: Path) -> list[Path]:
     """Return the SDK's spool directories under a root; the root itself when it is one."""
     if _NAME.fullmatch(root.name):

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.domain.headers import FALLBACK
+from bus.domain.queue_report import HEADER, QueueReport
 
 if TYPE_CHECKING:
     import ssl
@@ -172,14 +173,18 @@ class ReceiverClient:
             verify=True if urlsplit(url).scheme == "https" else _unused_context(),
         )
 
-    def post(self, lines: Sequence[bytes], ids: Sequence[str], *, is_straight: bool = False) -> Reply:
+    def post(
+        self, lines: Sequence[bytes], ids: Sequence[str], *, is_straight: bool = False, queue: QueueReport | None = None
+    ) -> Reply:
         """Send lines and return what the receiver said; raises nothing that a network or a peer can cause.
 
         ``ids`` are those in the lines: an answer that takes a message under another id is not a receiver's.
-        ``is_straight`` tells the receiver that no disk of this machine has them.
+        ``is_straight`` tells the receiver that no disk of this machine has them, ``queue`` what waits there.
         """
         httpx = self._httpx
         headers = {FALLBACK: "1"} if is_straight else {}
+        if queue is not None:
+            headers[HEADER] = queue.text
         try:
             with self._http.stream("POST", self._address, content=b"\n".join(lines), headers=headers) as response:
                 return self._read(response, ids)

@@ -10,6 +10,7 @@ from bus.client.gate import GATE
 from bus.client.http import Answer, Reason, ReceiverClient, Reply, Result
 from bus.client.lanes import destination_of
 from bus.client.options import Options
+from bus.domain.queue_report import QueueReport
 
 if TYPE_CHECKING:
     from bus.client.sender import Batch
@@ -53,9 +54,12 @@ class Receivers:
         """Whether a target is the one for a lane."""
         return self._leaders.get(destination_of(lane), CONFIGURED) == target
 
-    def post(self, target: str, batch: Batch) -> Reply:
-        """Send a batch; one of a leader that fails as a whole is refused for a moment, line by line."""
-        reply = self.client(target).post(batch.lines, batch.ids)
+    def post(self, target: str, batch: Batch, queue: QueueReport | None = None) -> Reply:
+        """Send a batch, and what is told of its queue.
+
+        One of a leader that fails as a whole is refused for a moment, line by line.
+        """
+        reply = self.client(target).post(batch.lines, batch.ids, queue=queue)
         if target == CONFIGURED or reply.results is not None or (reply.splits and reply.status):
             return reply
         _log.warning("%s takes no messages (%s); %s is asked again", target, reply.failure, self._options.url)

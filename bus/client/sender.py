@@ -11,13 +11,15 @@ import msgspec
 
 from bus.client.backoff import Backoff
 from bus.client.gate import GATE
+from bus.client.home import id_of
 from bus.client.http import Reason, Reply, Result
 from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
 from bus.client.line import decode_head, decode_line, encode_line
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.producers.confirms import Confirms
 from bus.domain.identity import new_id
-from bus.errors import SpoolFull
+from bus.domain.queue_report import QueueReport
+from bus.errors import SpoolError, SpoolFull
 from bus.http.problem import is_kept_trying
 from bus.ports.spool import NewRecord, Record, SpoolStats
 from bus.spool import BlockingSpool
@@ -29,6 +31,7 @@ _FIRST_SERVER_ERROR: Final = 500
 _TOO_MANY: Final = 429
 _AWAY: Final = 503
 _SHOWN: Final = 300
+_REPORTED: Final = 1.0
 
 
 class Batch(NamedTuple):
@@ -71,6 +74,8 @@ class Sender:
         self._lanes: dict[str, Backoff] = {}
         self._most: dict[str, int] = {}
         self._unsettled = False
+        self._report: QueueReport | None = None
+        self._reported_until = float("-inf")
 
     def gather(self, most: int = REQUEST_LINES, takes: Callable[[str], bool] = lambda _: True) -> Batch:
         """Claim what fits into one request, from all lanes that are due and that it takes; may be empty."""
@@ -278,6 +283,23 @@ class Sender:
         """Return the monotonic time at which the next lane may be tried again, None when none waits for that."""
         now = self._clock.monotonic()
         return min((backoff.due for backoff in self._lanes.values() if backoff.due > now), default=None)
+
+    def report(self) -> QueueReport | None:
+        """Return what the receiver is told of the queue, as of at most a second ago; None when the disk cannot tell."""
+        now = self._clock.monotonic()
+        if now >= self._reported_until:
+            self._reported_until = now + _REPORTED
+            self._report = self._reported()
+        return self._report
+
+    def _reported(self) -> QueueReport | None:
+        number = id_of(self.spool.directory)
+        try:
+            stats = self.stats()
+        except SpoolError:
+            return None
+        now = self._clock.now()
+        return QueueReport(waiting(stats), now - min(oldest(stats), default=now), number) if number else None
 
     def stats(self) -> SpoolStats:
         """Return the spool's counts."""

@@ -11,6 +11,7 @@ from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
     DiskFigures,
+    ProducerFigures,
     RejectedFigures,
     SpoolFigures,
     TurnedAwayFigures,
@@ -87,6 +88,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Of a receiver, what it refused for good within the last day.
     turned_away
         Of a receiver, what it refuses for now.
+    producers
+        Queues in which something has waited for a while: of a receiver those that producers tell of, of a sweeper those
+        on its machine; some of them when there are many.
     saturated
         Subscriptions all of whose permits here are in use while deliveries wait for one, some when there are many.
     """
@@ -116,6 +120,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     orphans: int = 0
     rejected: tuple[RejectedFigures, ...] = ()
     turned_away: tuple[TurnedAwayFigures, ...] = ()
+    producers: tuple[ProducerFigures, ...] = ()
     saturated: tuple[str, ...] = ()
 
     @property

@@ -12,7 +12,18 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.alarms import alarms
-from bus.domain.health.facts import Delivering, Disk, Facts, Lane, OpenBreaker, Part, Publishing, Queue, Waiting
+from bus.domain.health.facts import (
+    Delivering,
+    Disk,
+    Facts,
+    Lane,
+    OpenBreaker,
+    Part,
+    ProducerQueue,
+    Publishing,
+    Queue,
+    Waiting,
+)
 from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
@@ -203,6 +214,7 @@ def _facts(context: Context, members: list[Member]) -> Facts:
         },
         rejected=[figures for member in members for figures in member.rejected],
         turned_away=[figures for member in members for figures in member.turned_away],
+        producers=[ProducerQueue(host_of(member.node), one) for member in members for one in member.producers],
         saturated={(code, name) for member in members for code, _, name in map(_parted, member.saturated)},
     )
 

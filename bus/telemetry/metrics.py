@@ -131,6 +131,18 @@ BROKER_MESSAGES: Final = Gauge(
     ["cluster", "state"],
     registry=REGISTRY,
 )
+PRODUCER_OLDEST: Final = Gauge(
+    "bus_producer_oldest_seconds",
+    "For how long the first message has waited in the queues of a source, as producers tell.",
+    ["source"],
+    registry=REGISTRY,
+)
+PRODUCER_RECORDS: Final = Gauge(
+    "bus_producer_records",
+    "Messages that wait in the queues of a source, as producers tell.",
+    ["source"],
+    registry=REGISTRY,
+)
 QUARANTINED: Final = Counter(
     "bus_quarantined",
     "Records of a broker that are not messages of the bus; they are kept under the data directory.",
@@ -220,6 +232,8 @@ SAMPLED: Final = (
     BROKER_ALARMS,
     BROKER_CONNECTIONS,
     BROKER_MESSAGES,
+    PRODUCER_OLDEST,
+    PRODUCER_RECORDS,
     CHAIN_ROLE,
     DEGRADED,
 )

@@ -17,11 +17,13 @@ from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.drain import drain
 from bus.client.home import closed, orphans
 from bus.cluster.handover import WaitingHandover
+from bus.domain.health.vitals import ProducerFigures
 from bus.errors import BusError, SpoolClosed, SpoolLocked
 from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
 from bus.transports.publishing import DestinationPublisher
+from compensator.sweeper.live_queues import live_queues
 from compensator.sweeper.ordered_drain import OrderedDrain
 from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
 from compensator.sweeper.remains import Remains
@@ -29,6 +31,7 @@ from compensator.sweeper.spool_drain import SpoolDrain
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 5.0
+_LOOK_INTERVAL: Final = 60.0
 
 
 class SweeperService:
@@ -46,8 +49,11 @@ class SweeperService:
         self._turn = itertools.count()
         self._stopping = threading.Event()
         self._orphans = OrphanReport()
+        self._live: list[ProducerFigures] = []
         self.offers = Offers(
-            swept=tuple(str(root.absolute()) for root in self._roots), orphans=lambda: self._orphans.orphans
+            swept=tuple(str(root.absolute()) for root in self._roots),
+            orphans=lambda: self._orphans.orphans,
+            producers=(lambda: self._live,),
         )
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
@@ -69,10 +75,12 @@ class SweeperService:
         """Sweep until ``stopping``; a directory that was begun is finished or left as it is."""
         async with asyncio.TaskGroup() as group:
             sweeping = group.create_task(self._sweep_for_ever())
+            looking = group.create_task(self._look_at_live())
             ready.set()
             await stopping.wait()
             self._stopping.set()
             sweeping.cancel()
+            looking.cancel()
 
     async def _sweep_for_ever(self) -> None:
         while True:
@@ -81,6 +89,15 @@ class SweeperService:
                 await self._attempt(root, self._sweep)
             self._look()
             await self._context.clock.sleep(_INTERVAL)
+
+    async def _look_at_live(self) -> None:
+        """Report what waits in the queues of producers that live here, once a minute."""
+        while True:
+            try:
+                self._live = await asyncio.to_thread(live_queues, self._roots, self._context.clock.now())
+            except OSError as error:
+                _log.warning("what waits in producers' queues cannot be seen: %s", error)
+            await self._context.clock.sleep(_LOOK_INTERVAL)
 
     def _look(self) -> None:
         """Report which orphaned queues there are now."""

@@ -43,6 +43,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *brokers.publishing(facts),
         *producers.rejected(facts),
         *producers.turned_away(facts),
+        *producers.queues(facts, book, active),
         *producers.volumes(facts),
     ]
     known = book.applied(with_causes(found, facts))

@@ -20,7 +20,11 @@ _OF_ROLES: Final = {"dispatchers": "dispatcher"}
 _WAITS: Final = frozenset({"age", "backlog", "latency", "saturated", "stalled"})
 """What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
 _SPOOLS: Final = frozenset({"spool-age", "spool-full"})
-_WITHOUT: Final = {"dispatcher": _WAITS | _SPOOLS, "receiver": frozenset({"volume-low"}), "compensator": frozenset()}
+_WITHOUT: Final = {
+    "dispatcher": _WAITS | _SPOOLS,
+    "receiver": frozenset({"producer-queue", "volume-low"}),
+    "compensator": frozenset(),
+}
 
 
 class _Known(NamedTuple):

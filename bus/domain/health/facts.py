@@ -11,6 +11,7 @@ from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
     DiskFigures,
+    ProducerFigures,
     RejectedFigures,
     SpoolFigures,
     TurnedAwayFigures,
@@ -37,6 +38,13 @@ class Disk(NamedTuple):
     owner: str
     host: str
     figures: DiskFigures
+
+
+class ProducerQueue(NamedTuple):
+    """A producer's local queue, and the machine of the process that tells of it."""
+
+    host: str
+    figures: ProducerFigures
 
 
 class Queue(NamedTuple):
@@ -99,6 +107,8 @@ class Facts(NamedTuple):
         What receivers refused for good within the last day.
     turned_away
         What they refuse for now.
+    producers
+        Their queues, those with the oldest records.
     waiting
         By subscription.
     progress
@@ -127,6 +137,7 @@ class Facts(NamedTuple):
     orphans: Mapping[str, int] = {}
     rejected: Sequence[RejectedFigures] = ()
     turned_away: Sequence[TurnedAwayFigures] = ()
+    producers: Sequence[ProducerQueue] = ()
     waiting: Mapping[Lane, Waiting] = {}
     progress: Mapping[Lane, Progress] = {}
     delivering: Mapping[Lane, Delivering] | None = None

@@ -67,6 +67,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "saturated": Rule(N_("all permits of a subscriber are in use, and deliveries wait"), 15 * MINUTE, 5 * MINUTE),
     "rejected": Rule(N_("messages are refused for good"), 0, 5 * MINUTE),
     "turned-away": Rule(N_("messages are refused for now"), MINUTE, 5 * MINUTE),
+    "producer-queue": Rule(N_("messages wait in a producer's queue"), 2 * MINUTE, limit=15 * MINUTE),
     "volume-low": Rule(N_("fewer messages come than usual"), 0, 0),
     "volume-high": Rule(N_("more messages come than usual"), 0, 0),
 }

@@ -129,6 +129,26 @@ class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
     since: int
 
 
+class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
+    """A producer's local queue, as its producer told a receiver, or as a sweeper saw it.
+
+    Attributes
+    ----------
+    source
+        Who sends from it; as far as a directory's name tells, where a sweeper saw it.
+    oldest
+        For how long (ms) the first of its ``records`` has waited.
+    path
+        Where it is, if a sweeper saw it.
+    """
+
+    source: str
+    id: str
+    records: int
+    oldest: int
+    path: str = ""
+
+
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
     """How many messages a receiver has refused for now since ``since`` (ms), and why.
 

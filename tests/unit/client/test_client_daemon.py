@@ -38,6 +38,19 @@ def test_what_was_taken_leaves_the_spool(here: World) -> None:
     assert here.spool.stats().records == 0
 
 
+def test_each_request_says_what_waits_in_the_queue_and_for_how_long(here: World) -> None:
+    here.answer = failing(503)
+    here.send()
+    here.work()
+    here.time.elapsed += 1000
+    here.send()
+    here.judge, here.answer = accepted, here.judged
+    here.work()
+    number = here.spool.directory.stem.rpartition("-")[2]
+    assert here.queues[0] == f"records=1, oldest_ms=0, id={number}"
+    assert here.queues[-1] == f"records=2, oldest_ms=1000000, id={number}"
+
+
 def test_batches_are_bounded_in_lines_and_bytes(here: World) -> None:
     for _ in range(1500):
         here.send()

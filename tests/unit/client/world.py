@@ -66,6 +66,7 @@ class World:
         self.time = Time()
         self.requests: list[list[dict[str, Any]]] = []
         self.hosts: list[str] = []
+        self.queues: list[str] = []
         self.elsewhere: dict[str, Callable[[list[dict[str, Any]]], httpx.Response]] = {}
         self.judge: Callable[[dict[str, Any]], dict[str, Any]] = accepted
         self.answer: Callable[[list[dict[str, Any]]], httpx.Response] = self.judged
@@ -92,6 +93,7 @@ class World:
         lines = [json.loads(line) for line in request.content.split(b"\n")]
         self.requests.append(lines)
         self.hosts.append(request.url.host)
+        self.queues.append(request.headers.get("bus-queue", ""))
         if request.url.host == "receiver":
             return self.answer(lines)
         return self.elsewhere[request.url.host](lines)

@@ -27,6 +27,7 @@ from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Accepted, Elsewhere, Ingest
 from receiver.placement import Placement
+from receiver.producer_queues import ProducerQueues
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -102,8 +103,8 @@ class World:
             self.events,
             self.clock,
         )
-        self.rejections = Rejections(self.clock)
-        self.app = IngestApp(self.ingest, self.keyring, self.rejections)
+        self.rejections, self.queues = Rejections(self.clock), ProducerQueues(self.clock)
+        self.app = IngestApp(self.ingest, self.keyring, self.rejections, self.queues)
 
     async def destination(self, code: str = "orders", *subscriptions: str, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

@@ -1,13 +1,14 @@
-"""Producers: what is refused for good, or for now."""
+"""Producers: what is refused for good, or for now, and what waits in their queues."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
-from bus.domain.health.facts import Facts
-from bus.domain.health.rulebook import VOLUME_WINDOW
+from bus.domain.health.facts import Facts, ProducerQueue
+from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE, RejectedFigures, TurnedAwayFigures
 from bus.domain.times import MINUTE
 from bus.sentences import N_, sentence
@@ -64,6 +65,37 @@ def turned_away(facts: Facts) -> Iterator[Alarm]:
         severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
         step = sentence(_MAKE_ROOM[why])
         yield Alarm("turned-away", severity, what, step, link, since, place, subject=f"{why}@{whose}")
+
+
+def queues(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
+    """Yield the sources whose messages have waited for long in the queues of their producers."""
+    # What a sweeper sees is where it is, and later than what its producer told.
+    seen = {one.figures.id: one for one in sorted(facts.producers, key=lambda one: bool(one.figures.path))}
+    found: dict[str, list[ProducerQueue]] = {}
+    for queue in seen.values():
+        found.setdefault(queue.figures.source, []).append(queue)
+    for source, those in found.items():
+        was = f"producer-queue:{source}" in active
+        late = [one for one in those if book.is_over("producer-queue", one.figures.oldest, own=None, was=was)]
+        if late:
+            yield _waiting(source, late)
+
+
+def _waiting(source: str, late: Sequence[ProducerQueue]) -> Alarm:
+    first = max(late, key=lambda one: one.figures.oldest)
+    count, age = sum(one.figures.records for one in late), about(first.figures.oldest)
+    what = sentence(
+        "{count} messages wait in the queues of {source}, the first of them for {age}",
+        count=count,
+        source=source,
+        age=age,
+    )
+    if first.figures.path:
+        what = sentence("{what} ({where})", what=what, where=f"{first.host}:{first.figures.path}")
+    step = sentence(
+        "see whether it reaches a receiver, and whether messages are refused for now: bus spool ls where it runs"
+    )
+    return Alarm("producer-queue", Severity.WARNING, what, step, "processes", None, subject=source)
 
 
 def volumes(facts: Facts) -> Iterator[Alarm]:
