@@ -20,11 +20,11 @@ __all__ = [
     "Service",
     "check_settings",
     "compose",
+    "embedded",
     "introspect",
     "load_roles",
     "offers_of",
     "open_context",
     "open_health",
     "open_offline_keyring",
-    "embedded",
 ]
