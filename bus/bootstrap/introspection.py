@@ -99,6 +99,7 @@ class Introspection:
             rejected=tuple(self.offers.rejected()),
             turned_away=tuple(self.offers.turned_away()),
             producers=tuple(one for tell in self.offers.producers for one in tell()),
+            certificates=tuple(self.offers.certificates()),
             saturated=tuple(islice(_saturated(self.offers.workers()), _SATURATED_TOLD)),
         )
 

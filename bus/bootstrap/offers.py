@@ -10,6 +10,7 @@ from bus.bootstrap.context import Context
 from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
+    CertificateFigures,
     DiskFigures,
     Orphan,
     ProducerFigures,
@@ -22,6 +23,7 @@ from bus.http.endpoint import Endpoint
 from bus.ports.dispatching import Dispatching
 from bus.ports.sampling import Sampling
 from bus.ports.transport import Lag
+from bus.posters.http import HttpPoster
 from bus.sentences import Said
 
 Asgi = Callable[..., Any]
@@ -46,6 +48,8 @@ class Offers:
         What a receiver refused for good, and what it refuses for now.
     producers
         Each returns queues of producers: those that told a receiver, those that a sweeper sees.
+    certificates
+        Of subscribers, those that end soon.
     meters, async_meters
         Each takes the measurements, and returns a function that sets their gauges, which is run in a thread.
     conditions
@@ -72,6 +76,7 @@ class Offers:
     rejected: Callable[[], list[RejectedFigures]] = list
     turned_away: Callable[[], list[TurnedAwayFigures]] = list
     producers: tuple[Callable[[], list[ProducerFigures]], ...] = ()
+    certificates: Callable[[], list[CertificateFigures]] = list
     meters: tuple[Callable[[], Fill], ...] = ()
     async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()
     conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)
@@ -99,7 +104,7 @@ def _joined(mine: Any, others: Any) -> Any:
 
 def offers_of(context: Context) -> Offers:
     """Return what every process offers, whatever its roles are."""
-    members, events = context.members, context.events
+    members, events, poster = context.members, context.events, context.poster
     conditions: dict[str, Callable[[], Said]] = {
         "configuration": lambda: context.registry.trouble,
         "clocks": lambda: members.clocks,
@@ -109,4 +114,6 @@ def offers_of(context: Context) -> Offers:
         conditions["events"] = lambda: events.trouble
     if members.me.is_dispatcher:
         conditions["permits"] = lambda: members.trouble
+    if isinstance(poster, HttpPoster):
+        return Offers(conditions=conditions, certificates=lambda: poster.certificates.told(context.clock.now()))
     return Offers(conditions=conditions)

@@ -10,6 +10,7 @@ from bus.domain.delivery.shares import View
 from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
+    CertificateFigures,
     DiskFigures,
     ProducerFigures,
     RejectedFigures,
@@ -91,6 +92,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     producers
         Queues in which something has waited for a while: of a receiver those that producers tell of, of a sweeper those
         on its machine; some of them when there are many.
+    certificates
+        Of a dispatcher, those of subscribers that end within a month, some when there are many.
     saturated
         Subscriptions all of whose permits here are in use while deliveries wait for one, some when there are many.
     """
@@ -121,6 +124,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[RejectedFigures, ...] = ()
     turned_away: tuple[TurnedAwayFigures, ...] = ()
     producers: tuple[ProducerFigures, ...] = ()
+    certificates: tuple[CertificateFigures, ...] = ()
     saturated: tuple[str, ...] = ()
 
     @property

@@ -215,6 +215,7 @@ def _facts(context: Context, members: list[Member]) -> Facts:
         rejected=[figures for member in members for figures in member.rejected],
         turned_away=[figures for member in members for figures in member.turned_away],
         producers=[ProducerQueue(host_of(member.node), one) for member in members for one in member.producers],
+        certificates=[one for member in members for one in member.certificates],
         saturated={(code, name) for member in members for code, _, name in map(_parted, member.saturated)},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, cast
 
 from bus.ports.poster import PostFailure
@@ -105,6 +105,11 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self.reusable = False
         self.born = self.begun = self.sent = self.first = self.ended = 0.0
+
+    @property
+    def certificate(self) -> Mapping[str, object]:
+        """The peer's, as it was verified in the handshake; empty for a connection without one."""
+        return self._transport.get_extra_info("peercert") or {}
 
     # What the poster calls.
 

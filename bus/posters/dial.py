@@ -53,13 +53,15 @@ class Dial:
 
     Attributes
     ----------
+    endpoint
+        Where to.
     dns, connect, tls
         Milliseconds spent; None for a phase that did not happen.
     """
 
     def __init__(self, dialer: Dialer, endpoint: Endpoint, factory: Callable[[], Connection]) -> None:
         self._dialer = dialer
-        self._endpoint = endpoint
+        self.endpoint = self._endpoint = endpoint
         self._factory = factory
         self._phase = "dns"
         self.dns: float | None = None

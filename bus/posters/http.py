@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.answer import AnswerLimits
+from bus.posters.certificates import Certificates
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed, Egress
 from bus.posters.pool import Key, Pool, PoolLimits
@@ -54,6 +55,8 @@ class HttpPoster:
         Connections made.
     reused
         Requests that began on a kept connection.
+    certificates
+        Those that subscribers have shown.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class HttpPoster:
         self._all_gone: asyncio.Event | None = None
         self.opened = 0
         self.reused = 0
+        self.certificates = Certificates()
 
     @property
     def connections(self) -> int:
@@ -221,6 +225,8 @@ class HttpPoster:
         if not self._closed.is_set():
             connection = await dial.run(deadline)
             self.opened += 1
+            if certificate := connection.certificate:
+                self.certificates.note(dial.endpoint.host, dial.endpoint.port, certificate, round(time.time() * 1000))
             if not self._closed.is_set():
                 return connection
             connection.abort()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bus.bootstrap import Context, Fill, Introspection, Offers
 from bus.domain.health.progress import Progress
+from bus.domain.health.vitals import CertificateFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
 from bus.ports.spool import ConsumerStats, Spool, SpoolStats
@@ -36,6 +37,7 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     fills += [await meter() for meter in offers.async_meters]
     lags = context.router.lags()
     fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
+    fills.append(partial(_fill_certificates, offers.certificates(), context.clock.now()))
     fills.append(partial(_fill_progress, dict(context.router.progress())))
     fills.append(partial(_fill_roles, context.chains.roles_held()))
     fills.append(partial(_fill_own_roles, context.members.me.roles))
@@ -52,6 +54,11 @@ def _fill_health(checks: Sequence[Mapping[str, Any]]) -> None:
 def _fill_own_roles(roles: Collection[str]) -> None:
     for role in roles:
         metrics.ROLE.labels(role).set(1)
+
+
+def _fill_certificates(found: Sequence[CertificateFigures], now: int) -> None:
+    for one in found:
+        metrics.CERTIFICATE_LEFT.labels(one.host).set((one.not_after - now) / 1000)
 
 
 def _fill_progress(found: Mapping[tuple[str, str], Progress]) -> None:

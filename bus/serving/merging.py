@@ -15,7 +15,7 @@ _GREATEST: Final = frozenset(
 )
 _STARTED: Final = "process_start_time_seconds"
 _DISKS: Final = frozenset({"bus_disk_free_bytes", "bus_disk_total_bytes", "bus_disk_full_in_seconds"})
-_LEAST: Final = frozenset({"bus_store_up", "bus_broker_up", _STARTED, *_DISKS})
+_LEAST: Final = frozenset({"bus_store_up", "bus_broker_up", "bus_certificate_left_seconds", _STARTED, *_DISKS})
 # Of the store, which they share: each tells the same.
 _SHARED: Final = frozenset({"bus_compensations"})
 

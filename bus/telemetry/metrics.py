@@ -143,6 +143,12 @@ PRODUCER_RECORDS: Final = Gauge(
     ["source"],
     registry=REGISTRY,
 )
+CERTIFICATE_LEFT: Final = Gauge(
+    "bus_certificate_left_seconds",
+    "In which time the certificate of a subscriber ends, of those that do within a month.",
+    ["host"],
+    registry=REGISTRY,
+)
 QUARANTINED: Final = Counter(
     "bus_quarantined",
     "Records of a broker that are not messages of the bus; they are kept under the data directory.",
@@ -232,6 +238,7 @@ SAMPLED: Final = (
     BROKER_ALARMS,
     BROKER_CONNECTIONS,
     BROKER_MESSAGES,
+    CERTIFICATE_LEFT,
     PRODUCER_OLDEST,
     PRODUCER_RECORDS,
     CHAIN_ROLE,

@@ -9,7 +9,7 @@ from bus.domain.health.alarm import Alarm
 from bus.domain.health.causes import with_causes
 from bus.domain.health.facts import Facts, Waiting
 from bus.domain.health.rulebook import Rulebook
-from bus.domain.health.rules import brokers, disks, processes, producers, service, spools, subscribers
+from bus.domain.health.rules import brokers, certificates, disks, processes, producers, service, spools, subscribers
 
 _AS_SHIPPED: Final = Rulebook()
 _NOTHING: Final = Waiting(0, None)
@@ -34,6 +34,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *processes.orphans(facts),
         *disks.disks(facts, book, active),
         *spools.queues(facts, book, active),
+        *certificates.certificates(facts, book, active),
         *subscribers.breakers(facts),
         *subscribers.gone(facts),
         *service.progress(facts),

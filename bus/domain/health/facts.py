@@ -10,6 +10,7 @@ from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
+    CertificateFigures,
     DiskFigures,
     ProducerFigures,
     RejectedFigures,
@@ -138,6 +139,7 @@ class Facts(NamedTuple):
     rejected: Sequence[RejectedFigures] = ()
     turned_away: Sequence[TurnedAwayFigures] = ()
     producers: Sequence[ProducerQueue] = ()
+    certificates: Sequence[CertificateFigures] = ()
     waiting: Mapping[Lane, Waiting] = {}
     progress: Mapping[Lane, Progress] = {}
     delivering: Mapping[Lane, Delivering] | None = None

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.domain.health.alarm import Alarm, Severity
-from bus.domain.times import HOUR, MINUTE, SECOND
+from bus.domain.times import DAY, HOUR, MINUTE, SECOND
 from bus.sentences import N_
 
 VOLUME_WINDOW: Final = 10 * MINUTE
@@ -56,6 +56,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "failed-over": Rule(N_("a receiver publishes to another cluster than the primary one"), 30 * SECOND),
     "chosen-cluster": Rule(N_("a receiver publishes to another cluster, as chosen by hand"), HOUR),
     "orphans": Rule(N_("queues of processes that are gone wait"), 15 * MINUTE),
+    "certificate": Rule(N_("the certificate of a subscriber ends soon"), MINUTE, limit=14 * DAY),
     "breaker-open": Rule(N_("a subscriber fails so much that it is only probed"), 2 * MINUTE, 2 * MINUTE),
     "subscriber-gone": Rule(N_("a subscriber answered 410 Gone"), 0),
     "stalled": Rule(N_("what waits on a broker for a subscriber is not worked off"), MINUTE, 2 * MINUTE),

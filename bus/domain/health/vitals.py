@@ -149,6 +149,13 @@ class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
     path: str = ""
 
 
+class CertificateFigures(msgspec.Struct, frozen=True, array_like=True):
+    """The certificate of a subscriber's ``HOST:PORT``, and when (ms) it ends."""
+
+    host: str
+    not_after: int
+
+
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
     """How many messages a receiver has refused for now since ``since`` (ms), and why.
 
