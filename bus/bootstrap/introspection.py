@@ -91,6 +91,7 @@ class Introspection:
             troubles={name: str(said) for name, said in troubles.items()},
             trouble_texts={name: text for name, said in troubles.items() if (text := sentence_of(said)) is not None},
             brokers=tuple(self.offers.brokers()),
+            store=self.offers.store(),
             disks=tuple(self.offers.disks()),
             spools=waiting.spools,
             breakers={lane: breakers[lane] for lane in oldest},

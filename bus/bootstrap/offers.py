@@ -15,6 +15,7 @@ from bus.domain.health.vitals import (
     Orphan,
     ProducerFigures,
     RejectedFigures,
+    StoreFigures,
     TurnedAwayFigures,
     WorkerFigures,
 )
@@ -30,6 +31,10 @@ Asgi = Callable[..., Any]
 Fill = Callable[[], None]
 
 
+def _nothing() -> None:
+    """Tell nothing."""
+
+
 @dataclass(frozen=True)
 class Offers:
     """What one role, or several together, provide to the rest of the process; the defaults stand for nothing.
@@ -40,8 +45,8 @@ class Offers:
         What due deliveries, and samples, are handed to.
     carried, workers, breakers
         Of a dispatcher: what it holds of its transports, its permits, and those of its breakers that are not closed.
-    brokers, disks
-        What the administration of clusters of brokers tells of them; and the disks of its directories.
+    brokers, store, disks
+        What the administration of clusters of brokers, and the store, tell of themselves; the disks of its directories.
     orphans, swept
         The abandoned queues that a sweeper sees, and the directories below which it looks.
     rejected, turned_away
@@ -70,6 +75,7 @@ class Offers:
     workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     brokers: Callable[[], list[BrokerFigures]] = list
+    store: Callable[[], StoreFigures | None] = _nothing
     disks: Callable[[], list[DiskFigures]] = list
     orphans: Callable[[], list[Orphan]] = list
     swept: tuple[str, ...] = ()
@@ -91,7 +97,7 @@ class Offers:
 
 
 _FIELDS = fields(Offers)
-_NOBODY = (None, dict, list)
+_NOBODY = (None, dict, list, _nothing)
 
 
 def _joined(mine: Any, others: Any) -> Any:

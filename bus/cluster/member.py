@@ -15,6 +15,7 @@ from bus.domain.health.vitals import (
     ProducerFigures,
     RejectedFigures,
     SpoolFigures,
+    StoreFigures,
     TurnedAwayFigures,
 )
 from bus.sentences import Said, Sentence
@@ -76,6 +77,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         said in another language.
     brokers
         Of the process that watches, what the administration of clusters tells of them.
+    store
+        Of the process that watches, what the store tells of itself.
     disks
         Those of its directories, as of the last minutes.
     spools
@@ -116,6 +119,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     troubles: dict[str, str] = {}
     trouble_texts: dict[str, Sentence] = {}
     brokers: tuple[BrokerFigures, ...] = ()
+    store: StoreFigures | None = None
     disks: tuple[DiskFigures, ...] = ()
     spools: dict[str, SpoolFigures] = {}
     breakers: dict[str, BreakerFigures] = {}

@@ -199,6 +199,7 @@ def _facts(context: Context, members: list[Member]) -> Facts:
         ],
         # Should two processes watch for a moment, they tell the same.
         brokers=list({found.cluster: found for member in members for found in member.brokers}.values()),
+        store=next((member.store for member in members if member.store is not None), None),
         disks=[Disk(member.owner, host_of(member.node), found) for member in members for found in member.disks],
         queues=[
             Queue(member.owner, member.node, name, found) for member in members for name, found in member.spools.items()

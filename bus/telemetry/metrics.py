@@ -190,6 +190,16 @@ EVENTS_LOST: Final = Counter(
     registry=REGISTRY,
 )
 STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
+STORE_BEHIND: Final = Gauge(
+    "bus_store_behind_seconds",
+    "How far a member of the store's replica set is behind its primary.",
+    ["member", "state"],
+    registry=REGISTRY,
+)
+STORE_OPLOG: Final = Gauge("bus_store_oplog_seconds", "How far back the store's oplog goes.", [], registry=REGISTRY)
+STORE_BYTES: Final = Gauge(
+    "bus_store_bytes", "Bytes of the embedded store: all files, and its largest log.", ["of"], registry=REGISTRY
+)
 DEGRADED: Final = Gauge("bus_degraded", "1 while a part is down or refuses.", ["part"], registry=REGISTRY)
 COMPENSATIONS: Final = Gauge(
     "bus_compensations",
@@ -238,6 +248,8 @@ SAMPLED: Final = (
     BROKER_ALARMS,
     BROKER_CONNECTIONS,
     BROKER_MESSAGES,
+    STORE_BEHIND,
+    STORE_BYTES,
     CERTIFICATE_LEFT,
     PRODUCER_OLDEST,
     PRODUCER_RECORDS,

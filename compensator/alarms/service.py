@@ -10,6 +10,7 @@ from bus.domain.health.facts import Facts
 from bus.observing.brokers import BrokerWatch
 from bus.observing.configured import channels_of, rulebook_of
 from bus.observing.observatory import Observatory
+from bus.observing.stores import StoreWatch
 from bus.stores.rollups import RollupReader
 from compensator.alarms.kept import KeptWatch, WatchFile
 from compensator.alarms.own_events import OwnEventSender
@@ -52,12 +53,13 @@ class AlarmsService:
         self._trials = Trials(documents, channels, sending, lambda: self._watcher.is_telling, clock, pages)
         self._brokers = BrokerWatch(open_health(settings), is_first, clock)
         own = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
-        self.offers = own | self._brokers.offers
+        self._store = StoreWatch(context.store, is_first, clock)
+        self.offers = own | self._brokers.offers | self._store.offers
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Watch until ``stopping``."""
         async with asyncio.TaskGroup() as group:
-            works = (self._watcher, self._trials, self._own_events, self._brokers)
+            works = (self._watcher, self._trials, self._own_events, self._brokers, self._store)
             watching = [group.create_task(work.run()) for work in works]
             ready.set()
             await stopping.wait()

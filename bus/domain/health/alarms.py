@@ -9,7 +9,17 @@ from bus.domain.health.alarm import Alarm
 from bus.domain.health.causes import with_causes
 from bus.domain.health.facts import Facts, Waiting
 from bus.domain.health.rulebook import Rulebook
-from bus.domain.health.rules import brokers, certificates, disks, processes, producers, service, spools, subscribers
+from bus.domain.health.rules import (
+    brokers,
+    certificates,
+    disks,
+    processes,
+    producers,
+    service,
+    spools,
+    stores,
+    subscribers,
+)
 
 _AS_SHIPPED: Final = Rulebook()
 _NOTHING: Final = Waiting(0, None)
@@ -30,6 +40,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
     found = [
         *processes.roles(facts),
         *brokers.clusters(facts),
+        *stores.store(facts, book, active),
         *processes.parts(facts),
         *processes.orphans(facts),
         *disks.disks(facts, book, active),

@@ -15,6 +15,7 @@ from bus.domain.health.vitals import (
     ProducerFigures,
     RejectedFigures,
     SpoolFigures,
+    StoreFigures,
     TurnedAwayFigures,
 )
 from bus.domain.subscription import Subscription
@@ -127,6 +128,7 @@ class Facts(NamedTuple):
     roles: Collection[str]
     now: int = 0
     brokers: Sequence[BrokerFigures] = ()
+    store: StoreFigures | None = None
     parts: Sequence[Part] = ()
     disks: Sequence[Disk] = ()
     queues: Sequence[Queue] = ()

@@ -156,6 +156,37 @@ class CertificateFigures(msgspec.Struct, frozen=True, array_like=True):
     not_after: int
 
 
+class ReplicaFigures(msgspec.Struct, frozen=True, array_like=True):
+    """A member of the store's replica set: its state as MongoDB calls it, and how far (ms) it is behind the primary."""
+
+    name: str
+    state: str
+    behind: int = 0
+
+
+class StoreFigures(msgspec.Struct, frozen=True, array_like=True):
+    """How the store is, as far as it tells.
+
+    Attributes
+    ----------
+    members
+        Of a replica set.
+    oplog
+        How far back (ms) the oplog goes; None where that is not known. ``oplog_used`` is the share of it in use.
+    bytes
+        Of the files of an embedded store; ``log`` of the largest write-ahead log.
+    unfolded
+        For how long (ms) was written to that log since a checkpoint wrote to its file.
+    """
+
+    members: tuple[ReplicaFigures, ...] = ()
+    oplog: int | None = None
+    oplog_used: float = 0.0
+    bytes: int = 0
+    log: int = 0
+    unfolded: int = 0
+
+
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
     """How many messages a receiver has refused for now since ``since`` (ms), and why.
 

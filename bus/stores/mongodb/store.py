@@ -10,6 +10,7 @@ from typing import Final
 from pymongo.errors import DuplicateKeyError
 
 from bus.domain.delivery.delivery import Compensation, Outcome
+from bus.domain.health.vitals import StoreFigures
 from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.contents import Contents
@@ -37,6 +38,7 @@ from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
 from bus.stores.mongodb.dropping import Dropping, Expiry
 from bus.stores.mongodb.failing import FailureIndex
+from bus.stores.mongodb.health import read_health
 from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
 from bus.stores.mongodb.open_deliveries import OpenDeliveries
 from bus.stores.mongodb.partitions import Partitions
@@ -128,6 +130,10 @@ class MongodbStore:
     def damaged(self) -> int:
         """How many documents this process met that it could not read; the log and ``damaged`` have them."""
         return self._damaged.count
+
+    async def health(self) -> StoreFigures:
+        """Return how the replica set and its oplog are; a login that may not see them is told nothing."""
+        return await read_health(self._connection)
 
     async def write(self, writes: Sequence[Message | Outcome]) -> None:
         """Merge messages and outcomes into their documents; a majority has them in its journal when it returns."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from bus.domain.delivery.delivery import Compensation, Outcome
+from bus.domain.health.vitals import StoreFigures
 from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.contents import Contents
@@ -32,6 +33,7 @@ from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.documents import Documents
 from bus.stores.sqlite.dropping import Dropping, Expiry
 from bus.stores.sqlite.failing import FailureIndex
+from bus.stores.sqlite.file_sizes import read_sizes
 from bus.stores.sqlite.keys import id_key
 from bus.stores.sqlite.open_deliveries import OpenDeliveries
 from bus.stores.sqlite.partitions.directory import Directory
@@ -53,6 +55,7 @@ class SqliteStore:
 
     def __init__(self, directory: Directory, control: Control, committer: Executor, linger: float, gather: int) -> None:
         self._committer = committer
+        self._path = directory.path
         self._control = control
         self._turn = directory.turn("traces")
         self._compensations = Compensations(control)
@@ -95,6 +98,10 @@ class SqliteStore:
             committer.shutdown(wait=False)
             raise
         return cls(files, Control(*connections, files.turn("control"), committer), committer, linger, gather)
+
+    async def health(self) -> StoreFigures:
+        """Return how large the files are, and whether checkpoints keep up."""
+        return await asyncio.to_thread(read_sizes, self._path)
 
     async def write(self, writes: Sequence[Message | Outcome]) -> None:
         """Merge messages and outcomes into their documents; durable when it returns."""

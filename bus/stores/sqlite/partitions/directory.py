@@ -47,6 +47,11 @@ class Directory:
                 for dropped in path.glob(f"*{_DROPPED}"):
                     _clear(dropped.with_suffix(""))
 
+    @property
+    def path(self) -> Path:
+        """Where the files are."""
+        return self._path
+
     def turn(self, name: str) -> Turn:
         """Return the right to write to the files of a kind; to be closed by the caller."""
         with translating(name):

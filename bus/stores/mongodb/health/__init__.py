@@ -1,0 +1,5 @@
+"""How the servers of a MongoDB are: members of the replica set, and the time that its oplog covers."""
+
+from bus.stores.mongodb.health.replica_set import read_health
+
+__all__ = ["read_health"]
