@@ -69,6 +69,8 @@ class Settings(BaseSettings):
 
     Attributes
     ----------
+    host
+        The address that it listens on; any but loopback needs a key or a user first.
     data
         Directory of the spools and, unless ``store`` says otherwise, of the store.
     port
@@ -77,8 +79,14 @@ class Settings(BaseSettings):
         How many processes of ``bus up`` serve the port together; ``auto`` for one on each core.
     advertise
         URL at which the other processes of this bus reach this one; needed when ``host`` stands for every address.
+    node
+        Names this process in traces; two on one host differ. Empty: the host's name and the port.
+    log_level, log_json
+        What the log on standard error has, and whether each of its lines is JSON.
     store
         Where traces are kept: ``sqlite:///path``, ``mongodb://host/database``, or empty for SQLite under ``data``.
+    store_linger
+        How long writes to the store gather for one commit.
     spool_limit
         Size at which a spool refuses new records; old ones are never dropped.
     disk_reserve

@@ -163,7 +163,7 @@ def archive(
 @app.command(epilog=_FIND)
 @grouped
 def find(
-    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Of the message.", show_default=False)],
     lake: LakeRoot,
     *,
     as_json: AsJson = False,

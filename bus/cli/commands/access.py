@@ -28,7 +28,7 @@ Data = Annotated[
 Rate = Annotated[float | None, typer.Option(min=0.001, help="Messages a second that each receiver takes from it.")]
 Burst = Annotated[int | None, typer.Option(min=1, help="Messages taken from it at once.")]
 KeyId = Annotated[str, typer.Argument(metavar="ID", help="As bus key list shows it.", show_default=False)]
-UserName = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="By which the person logs in.", show_default=False)]
 _USERS: Final = "/api/v1/users"
 # Each of them is made by the first start of a bus, or by the first key or user.
 _MARKS: Final = ("processes", "store")

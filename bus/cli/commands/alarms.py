@@ -89,7 +89,7 @@ def silence(
         show(api.call("POST", _SILENCES, body=wanted), as_json=as_json)
 
 
-@app.command("silences")
+@app.command("silences", epilog="Example:  bus alarms silences")
 def list_silences(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List what nobody is told of."""
     with Api(url, api_key) as api:
@@ -109,7 +109,7 @@ def unsilence(id_: Id, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_k
     show({"ended": id_}, as_json=as_json)
 
 
-@app.command("rules")
+@app.command("rules", epilog="Example:  bus alarms rules")
 def list_rules(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List the rules in force: how long each must last until people are told, and its limit."""
     with Api(url, api_key) as api:

@@ -73,7 +73,7 @@ def set_destination(
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
 
 
-@app.command("list")
+@app.command("list", epilog="Example:  bus destination list")
 def list_destinations(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List all destinations."""
     with Api(url, api_key) as api:
@@ -85,14 +85,14 @@ def list_destinations(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_ke
     print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
 
 
-@app.command("show")
+@app.command("show", epilog="Example:  bus destination show order.cancelled")
 def show_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """Show one destination."""
     with Api(url, api_key) as api:
         show(api.call("GET", destination_path(code)), as_json=as_json)
 
 
-@app.command("rm")
+@app.command("rm", epilog="Example:  bus destination rm order.cancelled")
 def remove_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """Remove a destination that has no subscriptions."""
     with Api(url, api_key) as api:

@@ -77,7 +77,7 @@ def run(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run one role: receiver, dispatcher, compensator, admin, sweeper, lookup.
+    """Run one role: receiver, dispatcher, compensator, admin, sweeper, alarms, lookup.
 
     All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
     A receiver listens on 8700, an admin on 8701, a lookup proxy on 4161, the others on any free port, unless told

@@ -127,7 +127,7 @@ def _retry(text: str | None) -> Any:
         raise typer.BadParameter(f"{text!r} is not JSON: {error}", param_hint="--retry") from error
 
 
-@app.command("list")
+@app.command("list", epilog="Example:  bus subscription list order.cancelled")
 def list_subscriptions(
     code: Annotated[str, typer.Argument(metavar="CODE", help="Of this destination; of all without.")] = "",
     as_json: AsJson = False,
@@ -149,7 +149,7 @@ def list_subscriptions(
     print_table(columns, [[item.get(column) for column in columns] for item in found])
 
 
-@app.command("show")
+@app.command("show", epilog="Example:  bus subscription show order.cancelled billing")
 def show_subscription(
     code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
 ) -> None:
@@ -158,7 +158,7 @@ def show_subscription(
         show(api.call("GET", subscription_path(code, name)), as_json=as_json)
 
 
-@app.command("pause")
+@app.command("pause", epilog="Example:  bus subscription pause order.cancelled billing")
 def pause_subscription(
     code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
 ) -> None:
@@ -166,7 +166,7 @@ def pause_subscription(
     _set_paused(code, name, url, api_key, paused=True, as_json=as_json)
 
 
-@app.command("resume")
+@app.command("resume", epilog="Example:  bus subscription resume order.cancelled billing")
 def resume_subscription(
     code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
 ) -> None:
@@ -179,7 +179,7 @@ def _set_paused(code: str, name: str, url: str, api_key: str, *, paused: bool, a
         show(api.call("PATCH", subscription_path(code, name), body={"paused": paused}), as_json=as_json)
 
 
-@app.command("rm")
+@app.command("rm", epilog="Example:  bus subscription rm order.cancelled billing")
 def remove_subscription(
     code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
 ) -> None:

@@ -17,7 +17,9 @@ _RESPONSE: Final = 200
 
 
 def trace(
-    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False)],
+    message_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Of the message, as bus send prints it.", show_default=False)
+    ],
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",

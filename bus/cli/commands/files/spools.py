@@ -26,7 +26,7 @@ _LANE: Final = ("lane", "consumer", "records", "oldest", "foreign")
 _COLUMNS: Final = ("directory", "state", *_LANE, "bytes", "damaged")
 
 
-@app.command("ls")
+@app.command("ls", epilog="Example:  bus spool ls data")
 def list_spools(
     directory: Directory,
     as_json: AsJson = False,
@@ -89,7 +89,7 @@ def _summary(overview: Overview) -> dict[str, Any]:
     }
 
 
-@app.command("show")
+@app.command("show", epilog="Example:  bus spool show data/quarantine")
 def show_spool(
     directory: Directory,
     lane: Annotated[str | None, typer.Option(help='Only this lane, such as "rejected".')] = None,
@@ -121,7 +121,7 @@ def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
                 yield from inspection.peek(name, limit)
 
 
-@app.command("drain")
+@app.command("drain", epilog="Example:  bus spool drain spool")
 def drain_spool(
     directory: Directory,
     rejected: Annotated[bool, typer.Option("--rejected", help="Try what was refused for good again as well.")] = False,
