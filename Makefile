@@ -15,7 +15,7 @@ PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images dashboards texts million events servers constraints clean help
+.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images docs dashboards texts million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -86,6 +86,9 @@ events: $(STAMP) ## Put 1,000,000 trace events (COUNT) of a day into the lake LA
 
 images: servers ## Take the pictures of the pages for the docs anew.
 	$(BIN)/python -m tests.acceptance.pages.pictures docs/images
+
+docs: $(STAMP) ## Build the site of the docs: build/site, to be read with any web server.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 dashboards: $(STAMP) ## Write the dashboards of Grafana and the rules of Prometheus anew.
 	$(BIN)/python -m deploy.grafana

@@ -1,0 +1,1 @@
+"""What people read; ``docs.site`` makes a site of it."""
