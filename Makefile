@@ -15,7 +15,7 @@ PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run install check test test-quick proof $(PROOFS) proofs-page mutants bench images docs dashboards texts million events servers constraints clean help
+.PHONY: run install check sbom test test-quick proof $(PROOFS) proofs-page mutants bench images docs dashboards texts million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -38,11 +38,16 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[server,alarms,kafka,rabbitmq,mongodb,zookeeper,oidc,pipeline,dev]'
 	@touch $(SERVER) $(STAMP)
 
-check: $(STAMP) ## Lint, types, direction of imports.
+check: $(STAMP) ## Lint, types, direction of imports, licences and known faults of what is installed.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.supply licences
+	$(BIN)/python -m tests.supply audit
+
+sbom: $(STAMP) ## Write what the product is made of, as CycloneDX: build/sbom.json.
+	$(BIN)/python -m tests.supply sbom
 
 servers: $(STAMP) ## Install the real servers and payloads that tests need.
 	$(BIN)/python -m tests.servers install
