@@ -189,6 +189,13 @@ EVENTS_LOST: Final = Counter(
     ["why"],
     registry=REGISTRY,
 )
+SPANS_EXPORTED: Final = Counter("bus_spans_exported", "Spans that the collector of traces took.", registry=REGISTRY)
+SPANS_DROPPED: Final = Counter(
+    "bus_spans_dropped",
+    "Spans that are gone: memory full, refused by the collector, stopped too soon, or broken.",
+    ["why"],
+    registry=REGISTRY,
+)
 STORE_UP: Final = Gauge("bus_store_up", "Whether the store takes writes.", registry=REGISTRY)
 STORE_BEHIND: Final = Gauge(
     "bus_store_behind_seconds",

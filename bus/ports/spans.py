@@ -1,0 +1,76 @@
+"""Where spans go, for traces that begin before the bus and end behind it. They never hold a message up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from bus.domain.delivery.delivery import Delivery
+from bus.domain.message import Message
+from bus.domain.subscription import Subscription
+from bus.domain.tracing.spans import Begun, Posted
+
+
+class Spans(Protocol):
+    """A process's way to tell what it did with messages; every call returns at once and never raises.
+
+    What there is no room for is dropped, and counted. Times are in milliseconds since the epoch.
+    """
+
+    @property
+    def is_on(self) -> bool:
+        """Whether what is told goes anywhere."""
+        ...
+
+    def accepted(self, message: Message) -> None:
+        """Tell that a message is durable at a receiver."""
+        ...
+
+    def published(self, message: Message, transport: str, *, confirmed: bool, started: int) -> None:
+        """Tell that a broker took a message, or did not."""
+        ...
+
+    def handed(self, delivery: Delivery, started: int) -> None:
+        """Tell that a compensator handed a delivery to a dispatcher, or published a message (no subscription)."""
+        ...
+
+    def begin(self, message: Message) -> Begun | None:
+        """Return the span of a POST of one message; None when it is not recorded."""
+        ...
+
+    def begin_batch(self, messages: Sequence[Message]) -> Begun | None:
+        """Return the span of a POST of several messages; None when none of them is recorded."""
+        ...
+
+    def posted(self, begun: Begun, subscription: Subscription, what: Posted, message_id: str = "") -> None:
+        """Tell what came of a POST, of one message by its id, else of a batch."""
+        ...
+
+
+class NoSpans:
+    """Takes what is told and forgets it: where no collector is named."""
+
+    is_on = False
+
+    def accepted(self, message: Message) -> None:
+        """Forget it."""
+
+    def published(self, message: Message, transport: str, *, confirmed: bool, started: int) -> None:
+        """Forget it."""
+
+    def handed(self, delivery: Delivery, started: int) -> None:
+        """Forget it."""
+
+    def begin(self, message: Message) -> Begun | None:  # noqa: ARG002 - the port has it
+        """Return none."""
+        return None
+
+    def begin_batch(self, messages: Sequence[Message]) -> Begun | None:  # noqa: ARG002 - the port has it
+        """Return none."""
+        return None
+
+    def posted(self, begun: Begun, subscription: Subscription, what: Posted, message_id: str = "") -> None:
+        """Forget it."""
+
+
+NO_SPANS: Final = NoSpans()
