@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from bus.client.options import Prepared
 from bus.client.producers.aio import AsyncProducer
 from bus.client.sync import CLOSE_SECONDS, Bus
+from bus.client.tracing import sending
 from bus.client.writer import Writer
 from bus.errors import SpoolClosed, SpoolError
 
@@ -55,23 +56,25 @@ class AsyncBus:
 
         Cancelling the wait leaves it open whether the message is sent.
         """
-        prepared = self._bus.prepare(
-            destination,
-            message,
-            biz_id=biz_id,
-            key=key,
-            routing_key=routing_key,
-            headers=headers,
-            content_type=content_type,
-            deliver_at=deliver_at,
-        )
-        try:
-            await self._present_writer().store(prepared)
-        except SpoolClosed:
-            raise
-        except SpoolError as refusal:
-            await self._send_straight(prepared, refusal)
-        return prepared.id
+        with sending(destination, headers) as span:
+            prepared = self._bus.prepare(
+                destination,
+                message,
+                biz_id=biz_id,
+                key=key,
+                routing_key=routing_key,
+                headers=headers,
+                content_type=content_type,
+                deliver_at=deliver_at,
+            )
+            span.prepared(prepared)
+            try:
+                await self._present_writer().store(prepared)
+            except SpoolClosed:
+                raise
+            except SpoolError as refusal:
+                await self._send_straight(prepared, refusal)
+            return prepared.id
 
     async def _send_straight(self, prepared: Prepared, refusal: SpoolError) -> None:
         straight, seconds = self._bus.straight, self._bus.straight.seconds

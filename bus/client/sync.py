@@ -19,6 +19,7 @@ from bus.client.outbox import STARTING, Outbox, record_of
 from bus.client.producers.lease import Asking
 from bus.client.producers.producer import Producer, take
 from bus.client.straight import Straight
+from bus.client.tracing import sending
 from bus.clock import SystemClock
 from bus.domain.identity import new_id
 from bus.domain.message import DEFAULT_MAX_BYTES, check_destination, check_size
@@ -150,7 +151,7 @@ class Bus:
             What the routing patterns of subscriptions choose by.
         headers
             Delivered under the same names; ``traceparent`` and ``tracestate`` become the message's trace context
-            (without them the current OpenTelemetry span does, when there is one).
+            (without them that of a span ``send CODE`` does, where the application uses OpenTelemetry).
         content_type
             Instead of ``application/octet-stream``, ``text/plain; charset=utf-8`` or ``application/json``.
         deliver_at
@@ -173,23 +174,25 @@ class Bus:
         SpoolClosed
             The bus was closed.
         """
-        prepared = self.prepare(
-            destination,
-            message,
-            biz_id=biz_id,
-            key=key,
-            routing_key=routing_key,
-            headers=headers,
-            content_type=content_type,
-            deliver_at=deliver_at,
-        )
-        try:
-            self.store([prepared])
-        except SpoolClosed:
-            raise
-        except SpoolError as refusal:
-            self.straight.send(prepared, refusal)
-        return prepared.id
+        with sending(destination, headers) as span:
+            prepared = self.prepare(
+                destination,
+                message,
+                biz_id=biz_id,
+                key=key,
+                routing_key=routing_key,
+                headers=headers,
+                content_type=content_type,
+                deliver_at=deliver_at,
+            )
+            span.prepared(prepared)
+            try:
+                self.store([prepared])
+            except SpoolClosed:
+                raise
+            except SpoolError as refusal:
+                self.straight.send(prepared, refusal)
+            return prepared.id
 
     def sender(self, destination: str, *, wait: float | None = 0.0) -> Producer:
         """Take the lease of a strictly ordered destination: nobody else sends to it until the sender is closed.

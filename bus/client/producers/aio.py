@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeVar
 from bus.client.producers.confirms import unconfirmed
 from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
 from bus.client.producers.producer import CONFIRM_SECONDS, RELEASE_SECONDS, Preparing
+from bus.client.tracing import sending
 from bus.client.writer import Writer
 from bus.errors import BusError, SpoolClosed
 
@@ -71,26 +72,28 @@ class AsyncProducer:
         lease.check()
         if writer is None:
             raise SpoolClosed("this sender was closed", hint="take the lease anew: bus.sender(...)")
-        prepared = self._prepare(
-            lease.code,
-            message,
-            biz_id=biz_id,
-            key=key,
-            routing_key=routing_key,
-            headers=headers,
-            content_type=content_type,
-            producer=lease.epoch,
-        )
-        confirmed = lease.expect(prepared.id)
-        try:
-            stored = writer.store(prepared)
-            await stored
-            async with asyncio.timeout(timeout):
-                return await asyncio.wrap_future(confirmed)
-        except TimeoutError:
-            raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
-        finally:
-            lease.forget(prepared.id)
+        with sending(lease.code, headers) as span:
+            prepared = self._prepare(
+                lease.code,
+                message,
+                biz_id=biz_id,
+                key=key,
+                routing_key=routing_key,
+                headers=headers,
+                content_type=content_type,
+                producer=lease.epoch,
+            )
+            span.prepared(prepared)
+            confirmed = lease.expect(prepared.id)
+            try:
+                stored = writer.store(prepared)
+                await stored
+                async with asyncio.timeout(timeout):
+                    return await asyncio.wrap_future(confirmed)
+            except TimeoutError:
+                raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
+            finally:
+                lease.forget(prepared.id)
 
     async def close(self, timeout: float = RELEASE_SECONDS) -> bool:  # noqa: ASYNC109
         """Wait until all that was stored is accepted, and let others send; see `Producer.close`."""

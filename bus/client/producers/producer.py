@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, Self
 from bus.client.options import Prepared
 from bus.client.producers.confirms import unconfirmed
 from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
+from bus.client.tracing import sending
 from bus.errors import BusError
 
 CONFIRM_SECONDS: Final = 30.0
@@ -98,24 +99,26 @@ class Producer:
         """
         lease = self._lease
         lease.check()
-        prepared = self._prepare(
-            lease.code,
-            message,
-            biz_id=biz_id,
-            key=key,
-            routing_key=routing_key,
-            headers=headers,
-            content_type=content_type,
-            producer=lease.epoch,
-        )
-        confirmed = lease.expect(prepared.id)
-        try:
-            lease.store([prepared])
-            return confirmed.result(timeout)
-        except TimeoutError:
-            raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
-        finally:
-            lease.forget(prepared.id)
+        with sending(lease.code, headers) as span:
+            prepared = self._prepare(
+                lease.code,
+                message,
+                biz_id=biz_id,
+                key=key,
+                routing_key=routing_key,
+                headers=headers,
+                content_type=content_type,
+                producer=lease.epoch,
+            )
+            span.prepared(prepared)
+            confirmed = lease.expect(prepared.id)
+            try:
+                lease.store([prepared])
+                return confirmed.result(timeout)
+            except TimeoutError:
+                raise unconfirmed(prepared.id, f"no answer within {timeout:g} s") from None
+            finally:
+                lease.forget(prepared.id)
 
     def close(self, timeout: float = RELEASE_SECONDS) -> bool:
         """Wait until all that was stored is accepted, and let others send; may be called twice.
