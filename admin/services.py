@@ -56,7 +56,7 @@ class AdminServices:
         self.sessions = Sessions(context.store, context.keyring, context.clock, limits)
         self.proxies = networks_of(settings.trusted_proxies)
         self.login = Login(context.keyring, context.clock)
-        self.editor = Editor(context.store, context.registry, context.events, context.clock)
+        self.editor = Editor(context.store, context.registry, context.events, context.clock, context.spans)
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
         self.chooser = Chooser(context.store, context.registry, context.clock)
         self.runner = ResendRunner(context.store, self.chooser, self.resender, self.jobs, context.clock)

@@ -132,6 +132,14 @@ class Settings(BaseSettings):
         Bytes of closed files of trace events beyond which the oldest are removed.
     events_topic
         Of trace events on Kafka, after ``kafka_prefix``.
+    otel_endpoint
+        Where a collector takes OTLP over HTTP, ``http://127.0.0.1:4318``; empty for no spans (docs/tracing.md).
+    otel_headers
+        What it wants to be shown, ``name=value,name=value``.
+    otel_ratio
+        The share of messages whose spans are recorded, of those that come without a trace of their producer's.
+    otel_service
+        What this bus is called in traces.
     sweep, sweep_idle
         Directories below which a sweeper looks for queues whose process is gone, comma separated (else ``data``), and
         after how long without a change it takes one.
@@ -216,6 +224,10 @@ class Settings(BaseSettings):
     events: Literal["none", "files", "kafka"] = "files"
     events_limit: int = Field(default=2**30, ge=2**20)
     events_topic: str = Field(default="bus-events", pattern=r"^[A-Za-z0-9.-]{1,180}$")
+    otel_endpoint: str = ""
+    otel_headers: str = ""
+    otel_ratio: float = Field(default=1.0, ge=0, le=1)
+    otel_service: str = Field(default="pier", min_length=1, max_length=200)
     sweep: str = ""
     sweep_idle: float = Field(default=60.0, ge=0)
     alarm_channels: dict[GroupName, AlarmChannel] = {}

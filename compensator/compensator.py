@@ -18,6 +18,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.dispatching import Dispatching
 from bus.ports.events import Events
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import DeliveryKey, Store
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
@@ -49,6 +50,7 @@ class Compensator:
         clock: Clock,
         owner: str,
         waiting: Waiting,
+        spans: Spans = NO_SPANS,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -59,6 +61,7 @@ class Compensator:
         self._owner = owner
         self._reclaimed = False
         self._waiting = waiting
+        self._spans = spans
         self._refused_until: dict[str, float] = {}
         self._outage = Outage(_log, "due work waits for the store")
 
@@ -128,9 +131,11 @@ class Compensator:
             message = _read(row)
             if message is None:
                 continue
+            started = self._clock.now()
             (confirmed,) = await self._publisher.publish(destination, [Outgoing(message, row.message)], _settled_later)
             if confirmed:
                 self._events.emit(events_of.handed_on(message, self._clock.now()))
+                self._spans.handed(_delivery(row, message), started)
                 await self._store.finish([row])
             else:
                 self._refused_until[row.destination] = self._clock.monotonic() + _AFTER_FAILURE
@@ -140,11 +145,13 @@ class Compensator:
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
         rows = [row for row, _ in readable]
         deliveries = [_delivery(row, message) for row, message in readable]
+        started = self._clock.now()
         taken = await self._dispatching.offer(deliveries)
         now = self._clock.now()
         for delivery, was_taken in zip(deliveries, taken, strict=True):
             if was_taken:
                 self._events.emit(events_of.handed(delivery, now))
+                self._spans.handed(delivery, started)
         back = [row for row, was_taken in zip(rows, taken, strict=True) if not was_taken]
         if back:
             await self._store.unlease(back)

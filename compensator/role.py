@@ -23,10 +23,10 @@ class CompensatorService:
     def __init__(self, context: Context, offered: Offers) -> None:
         store, registry, transports, clock = context.store, context.registry, context.router, context.clock
         waiting = Waiting(context.members, context.spools)
-        publisher = DestinationPublisher(transports, context.events, clock)
+        publisher = DestinationPublisher(transports, context.events, clock, context.spans)
         dispatching = offered.dispatching or RemoteDispatching(context.members, context.peers, clock)
         self._compensator = Compensator(
-            store, registry, publisher, dispatching, context.events, clock, context.owner, waiting
+            store, registry, publisher, dispatching, context.events, clock, context.owner, waiting, context.spans
         )
         self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)

@@ -44,6 +44,7 @@ class AttemptMaker:
         go_on: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._dependencies = dependencies
+        self._spans = dependencies.spans
         self._metrics = metrics
         self._requests: RequestMaker | None = None
         self._broken = ""
@@ -70,13 +71,21 @@ class AttemptMaker:
             return exchange
         if self._subscription.batch == 1:
             delivery = load[0].delivery
+            if self._spans.is_on:
+                exchange.span = self._spans.begin(delivery.message)
             headers = requests.headers(
-                delivery.message, delivery.attempts + 1, started, is_late=delivery.message.is_late
+                delivery.message,
+                delivery.attempts + 1,
+                started,
+                is_late=delivery.message.is_late,
+                context=exchange.span.context if exchange.span is not None else None,
             )
             exchange.post = requests.target, headers, delivery.message.body, self._timeout
             return exchange
         attempts = [(entry.delivery.message, entry.delivery.attempts + 1) for entry in load]
-        batch = requests.batch(attempts, self._dependencies.attempt_ids, started)
+        if self._spans.is_on:
+            exchange.span = self._spans.begin_batch([entry.delivery.message for entry in load])
+        batch = requests.batch(attempts, self._dependencies.attempt_ids, started, exchange.span)
         exchange.post = requests.target, batch.headers, batch.body, self._timeout
         exchange.mark = batch.mark
         return exchange
@@ -111,7 +120,7 @@ class AttemptMaker:
             if said is not None and (error := said.error_of(delivery.message.id)):
                 own = answer._replace(error=error)
             attempts.append((self._attempt(exchange, entry, result, own), own))
-        return Made(attempts, answer, result.failure is PostFailure.REFUSED)
+        return Made(attempts, answer, result.failure)
 
     def _attempt(self, exchange: Exchange, entry: Pending, result: PostResult, answer: Answer) -> Attempt:
         delivery = entry.delivery

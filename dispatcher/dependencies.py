@@ -9,6 +9,7 @@ from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import DeliveryStore
 from dispatcher.outcomes import OutcomeLog
 
@@ -34,3 +35,4 @@ class Dependencies(NamedTuple):
     passed: Callable[[Delivery], None]
     may_start: Callable[[], bool] = lambda: True
     keeps: Callable[[str], bool] = lambda _: True
+    spans: Spans = NO_SPANS

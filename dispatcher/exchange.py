@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from bus.domain.delivery.delivery import Attempt, BatchMark
 from bus.domain.delivery.verdict import Answer
-from bus.ports.poster import Ongoing, Poster, PostResult, Target
+from bus.domain.tracing.spans import Begun
+from bus.ports.poster import Ongoing, Poster, PostFailure, PostResult, Target
 from dispatcher.pending import Pending
 
 Load = Sequence[Pending]
@@ -25,13 +26,13 @@ class Made(NamedTuple):
         For each delivery of the load its attempt, and the answer to it.
     answer
         To the POST as a whole.
-    refused
-        Whether the connection was refused.
+    failure
+        Why there is no answer; None when there is one.
     """
 
     attempts: Sequence[tuple[Attempt, Answer]]
     answer: Answer
-    refused: bool
+    failure: PostFailure | None
 
 
 class Maker(Protocol):
@@ -60,9 +61,11 @@ class Exchange:
         What is sent; None for a URL that is denied.
     mark
         Which batch it is; None for a message alone.
+    span
+        Its span; None where that is not recorded.
     """
 
-    __slots__ = ("_maker", "_ongoing", "is_probe", "load", "mark", "post", "started")
+    __slots__ = ("_maker", "_ongoing", "is_probe", "load", "mark", "post", "span", "started")
 
     def __init__(self, maker: Maker, load: Load, started: int, *, is_probe: bool) -> None:
         self._maker = maker
@@ -72,6 +75,7 @@ class Exchange:
         self.started = started
         self.post: Post | None = None
         self.mark: BatchMark | None = None
+        self.span: Begun | None = None
 
     def begin(self, poster: Poster) -> bool:
         """Begin it on a kept connection, and tell once it is made; False where none is, or it cannot be sent."""

@@ -11,6 +11,8 @@ from bus.domain.delivery.delivery import BatchMark
 from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
+from bus.domain.tracing.context import TraceContext
+from bus.domain.tracing.spans import Begun
 from bus.ports.poster import Poster, Target
 from bus.security.signatures import Signer
 
@@ -48,19 +50,32 @@ class RequestMaker:
         """Whether it signs with the secrets valid at ``now`` (ms); False too for a time before it was made."""
         return self._made_at <= now < self._until
 
-    def headers(self, message: Message, attempt: int, now: int, *, is_late: bool = False) -> list[tuple[str, str]]:
-        """Return the headers of one attempt; ``now`` in milliseconds since the epoch."""
+    def headers(
+        self,
+        message: Message,
+        attempt: int,
+        now: int,
+        *,
+        is_late: bool = False,
+        context: TraceContext | None = None,
+    ) -> list[tuple[str, str]]:
+        """Return the headers of one attempt, whose span has ``context``; ``now`` in milliseconds since the epoch."""
         signer = self._signer
         signature = "" if signer is None else signer.sign(message.id, now // 1000, message.body)
-        return message_headers(message, attempt, now, signature, self._constant, is_late=is_late)
+        return message_headers(message, attempt, now, signature, self._constant, is_late=is_late, context=context)
 
-    def batch(self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int) -> BatchRequest:
+    def batch(
+        self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int, span: Begun | None = None
+    ) -> BatchRequest:
         """Return the POST of several messages, each with the number of its attempt.
 
         It has an id of its own from ``ids``: the same messages never go together again for sure, and who takes a
         POST with a known id for a repetition would lose what is new in it.
         """
         mark = BatchMark(f"batch-{next(ids)}", len(attempts))
-        body = batch_body([batch_entry(message, n) for message, n in attempts], self._format)
+        contexts = span.messages if span is not None else [None] * len(attempts)
+        entries = [batch_entry(*each, context) for each, context in zip(attempts, contexts, strict=True)]
+        body = batch_body(entries, self._format)
         signature = "" if self._signer is None else self._signer.sign(mark.id, now // 1000, body)
-        return BatchRequest(mark, batch_headers(mark, self._format, now, signature), body)
+        context = span.context if span is not None else None
+        return BatchRequest(mark, batch_headers(mark, self._format, now, signature, context), body)

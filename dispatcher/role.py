@@ -47,6 +47,7 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
             keeps=self._leads,
+            spans=context.spans,
         )
         waiting = WaitingHandover(context.members, context.peers, context.leaders)
         self._dispatcher = Dispatcher(

@@ -15,7 +15,8 @@ from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
 from bus.domain.destination import Ordering
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.ports.poster import Trial
+from bus.domain.tracing.spans import Posted
+from bus.ports.poster import PostFailure, Trial
 from bus.ports.transport import Consumer, Lag
 from dispatcher.attempt import AttemptMaker
 from dispatcher.batching import HELD_BYTES, Window, gather
@@ -396,19 +397,32 @@ class SubscriptionWorker:
         return self._unrecorded < self._window.half and self._gate.opens(now)
 
     def _conclude(self, exchange: Exchange, made: Made) -> None:
-        attempts, answer, refused = made
-        self._count(answer, refused=refused)
+        attempts, answer, failure = made
+        self._count(answer, refused=failure is PostFailure.REFUSED)
         if exchange.is_probe and answer.status is None:
             # Nobody answered, so no attempt is spent; the next probe is another message.
             self._metrics.probe_failed()
+            self._tell(exchange, made, [""] * len(attempts))
             self._pending.waiting.extend(exchange.load)
             return
-        now = self._dependencies.clock.now()
+        now, statuses = self._dependencies.clock.now(), list[str]()
         for entry, (attempt, own) in zip(exchange.load, attempts, strict=True):
             noise = self._dependencies.noise()
-            self._record(judge(entry.delivery, self.subscription, attempt, own, now=now, noise=noise), entry)
+            outcome = judge(entry.delivery, self.subscription, attempt, own, now=now, noise=noise)
+            statuses.append(outcome.status)
+            self._record(outcome, entry)
+        self._tell(exchange, made, statuses)
         if answer.status == GONE:
             self._dependencies.gone(self.subscription)
+
+    def _tell(self, exchange: Exchange, made: Made, statuses: Sequence[str]) -> None:
+        """Have the span of a POST told, where it has one."""
+        if exchange.span is None:
+            return
+        attempts = [attempt for attempt, _ in made.attempts]
+        message_id = exchange.load[0].delivery.message.id if exchange.mark is None else ""
+        what = Posted(attempts, statuses, made.answer, made.failure or "")
+        self._dependencies.spans.posted(exchange.span, self.subscription, what, message_id)
 
     def _count(self, answer: Answer, *, refused: bool) -> None:
         now = self._dependencies.clock.monotonic()

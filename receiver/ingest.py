@@ -21,6 +21,7 @@ from bus.errors import BusError, Conflict, InvalidMessage
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import NewRecord, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
@@ -137,6 +138,7 @@ class Ingest:
         publisher: SpoolPublisher,
         events: Events,
         clock: Clock,
+        spans: Spans = NO_SPANS,
     ) -> None:
         self._registry = registry
         self._elsewhere = elsewhere
@@ -149,6 +151,7 @@ class Ingest:
         self._publisher = publisher
         self._events = events
         self._clock = clock
+        self._spans = spans
         self._tally = SourceCounters(metrics.ACCEPTED)
 
     def is_here(self, destination: str) -> bool:
@@ -356,6 +359,7 @@ class Ingest:
         self._recent.finish(message.id)
         self._tally.count(message.destination, message.source)
         self._events.emit(events_of.accepted(message))
+        self._spans.accepted(message)
         if place.accepting is None:
             self._publisher.notice(message.destination)
         else:

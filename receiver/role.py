@@ -34,7 +34,11 @@ class ReceiverService:
     def __init__(self, context: Context, _: Offers) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
         self._publisher = SpoolPublisher(
-            registry, DestinationPublisher(context.router, context.events, clock), spool, context.store, clock
+            registry,
+            DestinationPublisher(context.router, context.events, clock, context.spans),
+            spool,
+            context.store,
+            clock,
         )
         self._feed = context.feed
         turned_away = TurnedAway(clock)
@@ -50,6 +54,7 @@ class ReceiverService:
             self._publisher,
             context.events,
             clock,
+            context.spans,
         )
         rejections, queues = Rejections(clock), ProducerQueues(clock)
         self.offers = Offers(

@@ -19,6 +19,7 @@ from bus.domain.tracing import events as events_of
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.ports.clock import Clock
 from bus.ports.events import Events
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import Document, Store
 from bus.registry import Registry
 from bus.sentences import said_by, sentence
@@ -54,11 +55,12 @@ class Link(msgspec.Struct, frozen=True):
 class Editor:
     """Makes messages by editing others, and keeps the links between them."""
 
-    def __init__(self, store: Store, registry: Registry, events: Events, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, events: Events, clock: Clock, spans: Spans = NO_SPANS) -> None:
         self._store = store
         self._registry = registry
         self._events = events
         self._clock = clock
+        self._spans = spans
 
     async def make(
         self, old: Message, edit: Edit, subscriptions: Sequence[str] | None, *, by: str, reason: str
@@ -85,6 +87,7 @@ class Editor:
         await self._store.put(EDITS, f"{old.id}/{message.id}", msgspec.json.encode(link))
         await self._store.write([message, *(self._begun(message, name, link) for name in names)])
         self._events.emit(events_of.accepted(message))
+        self._spans.accepted(message)
         self._events.emit(events_of.published(message, DUE_WORK, confirmed=True, at=now))
         return message
 

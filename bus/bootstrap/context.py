@@ -12,6 +12,7 @@ from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.poster import Poster
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.registry import Registry
@@ -55,3 +56,4 @@ class Context:
     feed: StoreFeed
     claims: Claims | None
     events: Events
+    spans: Spans = NO_SPANS

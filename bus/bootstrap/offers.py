@@ -26,6 +26,7 @@ from bus.ports.sampling import Sampling
 from bus.ports.transport import Lag
 from bus.posters.http import HttpPoster
 from bus.sentences import Said
+from bus.spans.recorder import SpanRecorder
 
 Asgi = Callable[..., Any]
 Fill = Callable[[], None]
@@ -118,6 +119,8 @@ def offers_of(context: Context) -> Offers:
     }
     if isinstance(events, Emitter):
         conditions["events"] = lambda: events.trouble
+    if isinstance(spans := context.spans, SpanRecorder):
+        conditions["spans"] = lambda: spans.trouble
     if members.me.is_dispatcher:
         conditions["permits"] = lambda: members.trouble
     if isinstance(poster, HttpPoster):

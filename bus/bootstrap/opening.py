@@ -24,6 +24,7 @@ from bus.bootstrap.identity import claim_name, former_of, gone_from
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Offers, offers_of
 from bus.bootstrap.restored import refuse_half_restored
+from bus.bootstrap.spans import check_spans, open_spans
 from bus.bootstrap.spools import open_spools
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
@@ -44,6 +45,7 @@ from bus.files import make_directory
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
+from bus.ports.spans import NO_SPANS
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.ports.transport import Transport
@@ -123,6 +125,7 @@ async def open_context(
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
+        tracing = open_spans(settings, me, clock)
         own_events = OwnEvents(store, lambda: CODE in registry.catalog.destinations)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
@@ -167,8 +170,11 @@ async def open_context(
             claims=_claims(shared, me.owner, clock, opened),
             feed=make_feed(spools, store, registry, rollups, own_events, clock),
             events=open_events(settings, shared or settings.data, me, reserve, clock),
+            spans=tracing.recorder if tracing else NO_SPANS,
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
+        if tracing:
+            await opened.enter_async_context(_running(tracing.exporter.run(), tracing.exporter.close))
         former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
         await _begin(context, kept, opened, former)
         yield context
@@ -355,4 +361,5 @@ def check_settings(settings: Settings) -> None:
     """Raise ``ConfigurationError`` for what a start would refuse; opens and makes nothing."""
     check_store(settings)
     check_events(settings)
+    check_spans(settings)
     _egress(settings)

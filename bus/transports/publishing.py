@@ -11,6 +11,7 @@ from bus.domain.message import Message
 from bus.domain.tracing import events as events_of
 from bus.ports.clock import Clock
 from bus.ports.events import Events
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.transport import Outgoing, Publisher
 from bus.telemetry import labels, metrics
 from bus.transports.router import TransportRouter
@@ -19,10 +20,11 @@ from bus.transports.router import TransportRouter
 class DestinationPublisher:
     """Publishes messages, and what the transport of their destination does not take on the fallback."""
 
-    def __init__(self, router: TransportRouter, events: Events, clock: Clock) -> None:
+    def __init__(self, router: TransportRouter, events: Events, clock: Clock, spans: Spans = NO_SPANS) -> None:
         self._router = router
         self._events = events
         self._clock = clock
+        self._spans = spans
         self._accepted: dict[str, Counter] = {}
 
     def count(self, message: Message) -> None:
@@ -103,6 +105,7 @@ class DestinationPublisher:
         What a transport has no room for now did not fail: it is neither counted nor told of, else a destination that
         is paused for days would have a stream of failures.
         """
+        started = self._clock.now()
         confirmed = list(await publisher.publish(batch))
         told = (*labels.DESTINATIONS.of(code), publisher.name)
         metrics.PUBLISHED.labels(*told, "confirmed").inc(sum(done is True for done in confirmed))
@@ -112,4 +115,5 @@ class DestinationPublisher:
         for item, done in zip(batch, confirmed, strict=True):
             if done is not None:
                 self._events.emit(events_of.published(item.message, publisher.name, confirmed=done, at=now))
+                self._spans.published(item.message, publisher.name, confirmed=done, started=started)
         return confirmed

@@ -58,7 +58,7 @@ class SweeperService:
         self._remains = Remains(context.events)
         self._gone_since: dict[Path, float] = {}
         self._closed: set[Path] = set()
-        publisher = DestinationPublisher(context.router, context.events, context.clock)
+        publisher = DestinationPublisher(context.router, context.events, context.clock, context.spans)
         handover = WaitingHandover(context.members, context.peers, context.leaders)
         ordered = OrderedDrain(context.store, context.registry, context.leaders, handover, context.clock)
         self._drain = SpoolDrain(

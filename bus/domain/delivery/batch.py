@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.domain.delivery.delivery import BatchMark
-from bus.domain.delivery.request import SIGNATURE
+from bus.domain.delivery.request import SIGNATURE, trace_headers
 from bus.domain.message import Message
 from bus.domain.subscription import BatchFormat
 from bus.domain.times import format_time
+from bus.domain.tracing.context import TraceContext
 
 BATCH_BYTES: Final = 2**20
 """Bodies and own headers of the messages of one POST have at most so many bytes, unless it is a single message."""
@@ -64,8 +65,8 @@ def size_in_batch(message: Message) -> int:
     return size
 
 
-def batch_entry(message: Message, attempt: int) -> bytes:
-    """Return one message as a JSON object on one line.
+def batch_entry(message: Message, attempt: int, context: TraceContext | None = None) -> bytes:
+    """Return one message as a JSON object on one line; ``context`` is told in the place of its own.
 
     A body whose content type is JSON is in it as it was sent, but for line ends between its tokens, which are spaces;
     any other, also one that only says that it is JSON, is in base64.
@@ -84,8 +85,8 @@ def batch_entry(message: Message, attempt: int) -> bytes:
             sent_at=format_time(message.sent_at) if message.sent_at else "",
             received_at=format_time(message.received_at) if message.received_at else "",
             headers=message.headers,
-            traceparent=message.traceparent,
-            tracestate=message.tracestate if message.traceparent else "",
+            traceparent=context.traceparent if context is not None else message.traceparent,
+            tracestate=_state(message, context),
             replay=message.replay,
             body=msgspec.UNSET if body is None else msgspec.Raw(body),
             body_base64=message.body if body is None else msgspec.UNSET,
@@ -97,6 +98,12 @@ def batch_entry(message: Message, attempt: int) -> bytes:
     return line
 
 
+def _state(message: Message, context: TraceContext | None) -> str:
+    if context is not None:
+        return context.state
+    return message.tracestate if message.traceparent else ""
+
+
 def batch_body(entries: Sequence[bytes], written: BatchFormat) -> bytes:
     """Return the body of a POST."""
     if written is BatchFormat.JSON:
@@ -104,8 +111,20 @@ def batch_body(entries: Sequence[bytes], written: BatchFormat) -> bytes:
     return b"\n".join(entries) + b"\n"
 
 
-def batch_headers(mark: BatchMark, written: BatchFormat, now: int, signature: str) -> list[tuple[str, str]]:
-    """Return the headers of a POST beside the constant ones; ``now`` in milliseconds, ``signature`` empty for none."""
+def batch_headers(
+    mark: BatchMark, written: BatchFormat, now: int, signature: str, context: TraceContext | None = None
+) -> list[tuple[str, str]]:
+    """Return the headers of a POST beside the constant ones.
+
+    Parameters
+    ----------
+    now
+        Milliseconds since the epoch.
+    signature
+        Empty for none.
+    context
+        That of the POST's span, where it has one.
+    """
     headers = [
         ("content-type", _CONTENT_TYPES[written]),
         ("webhook-id", mark.id),
@@ -114,7 +133,7 @@ def batch_headers(mark: BatchMark, written: BatchFormat, now: int, signature: st
     ]
     if signature:
         headers.append((SIGNATURE, signature))
-    return headers
+    return headers if context is None else headers + trace_headers(context)
 
 
 class BatchAnswer(NamedTuple):

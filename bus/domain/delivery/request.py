@@ -8,6 +8,7 @@ from typing import Final
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
+from bus.domain.tracing.context import TraceContext
 
 USER_AGENT: Final = "Pier/1"
 SIGNATURE: Final = "webhook-signature"
@@ -19,8 +20,21 @@ def constant_headers(subscription: Subscription) -> dict[str, str]:
     return {"user-agent": USER_AGENT, "bus-destination": subscription.destination, **subscription.headers}
 
 
+def trace_headers(context: TraceContext) -> list[tuple[str, str]]:
+    """Return the headers by which a subscriber's spans are below the bus's own."""
+    parent = ("traceparent", context.traceparent)
+    return [parent, ("tracestate", context.state)] if context.state else [parent]
+
+
 def message_headers(
-    message: Message, attempt: int, now: int, signature: str, constant: Collection[str], *, is_late: bool = False
+    message: Message,
+    attempt: int,
+    now: int,
+    signature: str,
+    constant: Collection[str],
+    *,
+    is_late: bool = False,
+    context: TraceContext | None = None,
 ) -> list[tuple[str, str]]:
     """Return the headers of one attempt beside the constant ones.
 
@@ -36,6 +50,8 @@ def message_headers(
         Names of the constant headers in lower case; they win over the message's own.
     is_late
         Whether it goes out of the order of its key.
+    context
+        That of the attempt's span, in the place of the message's own; None where it has none.
     """
     headers = [
         ("content-type", message.content_type),
@@ -50,7 +66,9 @@ def message_headers(
         headers.append(("bus-biz-id", message.biz_id))
     if message.key:
         headers.append(("bus-key", message.key))
-    if message.traceparent:
+    if context is not None:
+        headers += trace_headers(context)
+    elif message.traceparent:
         headers.append(("traceparent", message.traceparent))
         if message.tracestate:
             headers.append(("tracestate", message.tracestate))

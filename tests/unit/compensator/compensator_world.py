@@ -15,6 +15,7 @@ from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
+from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import untold
 from bus.ports.transport import Outgoing
 from bus.registry import Registry
@@ -134,6 +135,7 @@ class OtherProcess:
 
 class World:
     def __init__(self) -> None:
+        self.spans: Spans = NO_SPANS
         self.clock = ManualClock()
         self.store = FickleStore()
         self.members = alone(self.store, self.clock)
@@ -155,9 +157,17 @@ class World:
 
     def restarted(self) -> Compensator:
         self.members = alone(self.store, self.clock)
-        publisher = DestinationPublisher(self.router, self.events, self.clock)
+        publisher = DestinationPublisher(self.router, self.events, self.clock, self.spans)
         return Compensator(
-            self.store, self.registry, publisher, self.dispatching, self.events, self.clock, OWNER, self.waiting()
+            self.store,
+            self.registry,
+            publisher,
+            self.dispatching,
+            self.events,
+            self.clock,
+            OWNER,
+            self.waiting(),
+            self.spans,
         )
 
     def waiting(self) -> Waiting:

@@ -50,6 +50,7 @@ class Ground:
             registry=world.registry,
             router=world.router,
             events=world.events,
+            spans=world.spans,
             clock=SystemClock(),
             members=SimpleNamespace(all=self.members),
             leaders=leading(world.store, alone(world.store, SystemClock()), SystemClock()),

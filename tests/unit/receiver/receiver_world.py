@@ -11,6 +11,7 @@ from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreUnavailable
 from bus.ports.claims import Claims
+from bus.ports.spans import NO_SPANS, Spans
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
@@ -67,6 +68,7 @@ class World:
     def __init__(self, store: SlowStore | None = None, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.events = MemoryEvents()
+        self.spans: Spans = NO_SPANS
         self.store = store or SlowStore()
         self.spool = GatedSpool("publish", "store")
         self.transport = MemoryTransport()
@@ -84,7 +86,7 @@ class World:
         """Begin another life of the receiver on the same spool and store."""
         self.publisher = SpoolPublisher(
             self.registry,
-            DestinationPublisher(self.router, self.events, self.clock),
+            DestinationPublisher(self.router, self.events, self.clock, self.spans),
             self.spool,
             self.store,
             self.clock,
@@ -102,6 +104,7 @@ class World:
             self.publisher,
             self.events,
             self.clock,
+            self.spans,
         )
         self.rejections, self.queues = Rejections(self.clock), ProducerQueues(self.clock)
         self.app = IngestApp(self.ingest, self.keyring, self.rejections, self.queues)
