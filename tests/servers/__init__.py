@@ -25,6 +25,7 @@ from tests.servers import (
     mongodb,
     nginx,
     nsq,
+    otel_collector,
     payloads,
     prometheus,
     rabbitmq,
@@ -60,6 +61,9 @@ KNOWN = {
     "mongodb": Known(f"the MongoDB protocol: FerretDB {mongodb.VERSION}", mongodb.find, mongodb.install),
     "nginx": Known("Debian's nginx", nginx.find, nginx.install),
     "nsq": Known(f"nsqd, nsqlookupd and clients of NSQ {nsq.VERSION}", nsq.find, nsq.install),
+    "otel_collector": Known(
+        f"the OpenTelemetry Collector {otel_collector.VERSION}", otel_collector.find, otel_collector.install
+    ),
     "payloads": Known(f"GitHub webhook payloads {payloads.VERSION}", payloads.find, payloads.install),
     "prometheus": Known("Debian's Prometheus", prometheus.find, prometheus.install),
     "rabbitmq": Known(f"RabbitMQ {rabbitmq.VERSION} with Debian's Erlang", rabbitmq.find, rabbitmq.install),
