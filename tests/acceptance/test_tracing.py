@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import httpx
 import pytest
 from opentelemetry import trace as otel
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from bus import Bus
 from bus.domain.tracing.context import parse_context
 from tests.harness.bus_process import BusProcess
+from tests.harness.http import PLAIN
 from tests.harness.waiting import wait_until
 from tests.servers import need
 from tests.servers.nsq import NsqdServer, NsqLookupServer
@@ -205,6 +207,11 @@ def _batches(collector: OtelCollector, messages: int) -> dict[str, Told]:
     return found if sum(len(span.links) for span in found.values()) >= messages else {}
 
 
+def _trouble(bus: BusProcess) -> str:
+    checks = httpx.get(f"{bus.url}/readyz", **PLAIN).json()["checks"]
+    return next(str(check["detail"]) for check in checks if check["name"] == "spans")
+
+
 @pytest.mark.parametrize("harm", ["killed", "hung"])
 def test_a_collector_that_is_away_holds_nothing_up(tmp_path: Path, harm: str) -> None:
     with (
@@ -220,6 +227,9 @@ def test_a_collector_that_is_away_holds_nothing_up(tmp_path: Path, harm: str) ->
         for number in range(50):
             bus.admin.send(CODE, b"%d" % number).raise_for_status()
         wait_until(lambda: len(hook.calls) == 51, within=20, what="all are delivered")
+        if harm == "killed":  # one that hangs is found out after ten seconds
+            wait_until(lambda: _trouble(bus), within=20, what="the trouble is told")
+            assert bus.admin.metric("bus_spans_exported_total") >= 2
         began = time.monotonic()
         assert bus.stop() == 0
         assert time.monotonic() - began < 10
