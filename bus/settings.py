@@ -359,6 +359,8 @@ def _explain(error: ValidationError) -> str:
         key = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
             lines.append(f"unknown setting {key!r}; allowed: {', '.join(sorted(Settings.model_fields))}")
+        elif key.startswith("alarm_channels"):  # it has the secrets of channels
+            lines.append(f"{key}: {detail['msg']}")
         else:
             lines.append(f"{key} = {detail['input']!r}: {detail['msg']}")
     return "; ".join(lines)

@@ -28,7 +28,9 @@ from bus.sentences import sentence, sentence_of
 router = APIRouter(tags=["alarms"], route_class=AuditedRoute)
 _TRIED_WITHIN: Final = 40.0
 _LOOK: Final = 0.2
-_TIMES: Final = frozenset({"age", "latency", "spool-age"})
+_TIMES: Final = frozenset(
+    {"age", "certificate", "latency", "producer-queue", "spool-age", "store-checkpoint", "store-oplog", "store-replica"}
+)
 _LONGEST_SILENCE: Final = "30d"
 
 
@@ -79,7 +81,7 @@ async def list_silences(services: ServicesDep, _: Reader) -> Listing[SilenceView
 @router.post("/alarm-silences", status_code=201)
 async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pauser) -> SilenceView:
     """Have nobody told of alarms that match, for at most 30 days; pages go on to show them."""
-    if not (body.rule or body.destination or body.subscription):
+    if not (body.rule + body.destination + body.subscription).strip("*"):
         raise InvalidMessage(
             sentence("a silence of everything is not taken"),
             hint=sentence("give rule, destination or subscription; * is any text in them"),

@@ -79,9 +79,17 @@ class AlarmDocuments:
         """Return all of them, those that are over too."""
         return _decoded(await self._documents.list(SILENCES), Silence)
 
+    async def live_silences(self, now: int) -> list[Silence]:
+        """Return those that are not over at a time (ms), and remove those that are."""
+        found = await self.silences()
+        for one in found:
+            if one.until <= now:
+                await self._documents.delete(SILENCES, one.id)
+        return [one for one in found if one.until > now]
+
     async def silence(self, silence: Silence) -> None:
         """Add one; durable when it returns. Raises ``InvalidMessage`` when there are too many."""
-        if len(await self._documents.list(SILENCES, limit=MOST_SILENCES)) >= MOST_SILENCES:
+        if len(await self.live_silences(silence.at)) >= MOST_SILENCES:
             raise InvalidMessage(sentence("there are {count} silences; end some first", count=MOST_SILENCES))
         await self._documents.put(SILENCES, silence.id, msgspec.json.encode(silence), version=0)
 

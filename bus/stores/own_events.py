@@ -38,9 +38,11 @@ class OwnEvents:
         """Keep some; durable when it returns. Raises ``StoreError``; then some of them are kept."""
         if not self.is_wanted():
             return
-        for event in events:
-            with suppress(Conflict):  # it is there already
-                await self._documents.put(COLLECTION, event.key, msgspec.json.encode(event), version=0)
+        await asyncio.gather(*(self._keep(event) for event in events))
+
+    async def _keep(self, event: OwnEvent) -> None:
+        with suppress(Conflict):  # it is there already
+            await self._documents.put(COLLECTION, event.key, msgspec.json.encode(event), version=0)
 
     async def keep_deaths(self, writes: Sequence[Message | Outcome]) -> None:
         """Keep what died, once the store has it; what cannot be kept is logged, and holds up nothing."""

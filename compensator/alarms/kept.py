@@ -66,6 +66,7 @@ class KeptWatch:
         self._file = file
         self._written: Watch | None = None
         self._stored: Mapping[str, Incident] = {}
+        self._is_behind = True
         self._on_disk = Outage(_log, "what is known of alarms is not kept on disk")
         self._in_store = Outage(_log, "incidents are not written to the store, and acknowledgements are not read")
         self.silences: list[Silence] = []
@@ -74,15 +75,28 @@ class KeptWatch:
         """Return what was known last, by this process's disk and the store together."""
         return await self.with_stored(await self._read_file())
 
-    async def with_stored(self, watch: Watch) -> Watch:
-        """Return it with what the store has of incidents, which another process may have written."""
+    async def stored(self, watch: Watch) -> Watch:
+        """Return what the store has, for a process that does not tell; while it is away the same as before."""
+        incidents = await self._read_stored()
+        return watch if incidents is None else Watch(incidents=incidents)
+
+    async def _read_stored(self) -> dict[str, Incident] | None:
         try:
             async with asyncio.timeout(_WITHIN):
                 stored = {one.id: one for one in await self._documents.incidents()}
         except (StoreError, TimeoutError) as error:
             self._in_store.goes_on(error)
-            return watch
+            self._is_behind = True
+            return None
         self._stored = stored
+        self._is_behind = False
+        return stored
+
+    async def with_stored(self, watch: Watch) -> Watch:
+        """Return it with what the store has of incidents, which another process may have written."""
+        stored = await self._read_stored()
+        if stored is None:
+            return watch
         both = {
             id_: merged(watch.incidents[id_], one) if id_ in watch.incidents else one for id_, one in stored.items()
         }
@@ -100,15 +114,18 @@ class KeptWatch:
             self._on_disk.is_over()
             self._written = watch
 
-    async def exchange(self, watch: Watch) -> Watch:
+    async def exchange(self, watch: Watch, now: int) -> Watch:
         """Write to the store what has changed, and return it with what people have acknowledged meanwhile."""
+        if self._is_behind:  # the store was away, and may be another's by now
+            watch = await self.with_stored(watch)
         try:
             async with asyncio.timeout(_WITHIN):
                 found = await self._acknowledged(watch)
+                self.silences = await self._documents.live_silences(now)
                 await self._store(found.incidents)
-                self.silences = await self._documents.silences()
         except (StoreError, TimeoutError) as error:
             self._in_store.goes_on(error)
+            self._is_behind = True
             return watch
         self._in_store.is_over()
         return found

@@ -21,7 +21,8 @@ _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Seve
 def _target(channel: Channel) -> Any:
     with extra("alarms"):
         import apprise  # noqa: PLC0415 - of an extra, and slow to import
-    logging.getLogger("apprise").setLevel(logging.WARNING)  # each notice is logged here already
+    # Its errors have URLs with secrets, and each notice is logged here already.
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)
     target = apprise.Apprise()
     if not target.add(channel.url):
         raise ConfigurationError(
@@ -56,10 +57,10 @@ class AppriseSending:
         try:
             async with asyncio.timeout(WITHIN):
                 taken = await self._targets[channel.name].async_notify(
-                    body=text.body, title=text.title, notify_type=_KINDS[severity]
+                    body=text.body, title=text.title, body_format="text", notify_type=_KINDS[severity]
                 )
         except TimeoutError:
             return sentence("it did not answer within {seconds} s", seconds=f"{WITHIN:g}")
         except Exception as error:  # noqa: BLE001 - a plugin of a library, whose errors are its own
             return sentence("it failed: {error}", error=f"{type(error).__name__}: {error}")
-        return "" if taken else sentence("it did not take it; the log has what its service said")
+        return "" if taken else sentence("its service did not take it")

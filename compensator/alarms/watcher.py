@@ -34,6 +34,8 @@ INTERVAL: Final = 5.0
 _TURN: Final = 1.0
 _FIRST_PAUSE: Final = 5.0
 _LONGEST_PAUSE: Final = 300.0
+_MOST_FAILURES: Final = 3
+"""Notices that a channel may refuse in a turn: one that it never takes holds up no other."""
 _TROUBLED: Final = 3
 """Failures in a row after which a channel is a part that is not well."""
 _MOST_SERIES: Final = 500
@@ -114,7 +116,7 @@ class Watcher:
 
     async def _look(self) -> None:
         if not self.is_telling:
-            self._watch = await self._kept.with_stored(Watch())
+            self._watch = await self._kept.stored(self._watch)
             return
         facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
         found = alarms(facts, self._book, self._watch.active)
@@ -125,11 +127,11 @@ class Watcher:
         await self._keep()
         await self._tell_changes(facts)
         self._looked_at = self._clock.monotonic()
-        exchanged = await self._kept.exchange(self._watch)
+        exchanged = await self._kept.exchange(self._watch, now)
         for id_, incident in exchanged.incidents.items():
             # What channels were told meanwhile stays.
-            if (current := self._watch.incidents.get(id_)) is not None:
-                self._change(current.with_acknowledgement(incident.acknowledged))
+            current = self._watch.incidents.get(id_)
+            self._change(incident if current is None else current.with_what_was_told(incident))
 
     async def _tell_changes(self, facts: Facts) -> None:
         """Have what changed since the last look told as messages of the bus; nothing depends on that."""
@@ -143,14 +145,20 @@ class Watcher:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._noise)
         while True:
             pause = _TURN
-            for incident in list(self._watch.incidents.values()):
-                due = self._due(channel, incident)
-                if due is None:
+            failures = 0
+            for id_ in list(self._watch.incidents):
+                # As it is now: it may have changed while the one before was told.
+                incident = self._watch.incidents.get(id_)
+                due = self._due(channel, incident) if incident is not None else None
+                if incident is None or due is None:
                     continue
-                if not await self._tell(channel, incident, due):
-                    pause = backoff.fail()
+                if await self._tell(channel, incident, due):
+                    backoff.succeed()
+                    continue
+                pause = backoff.fail()
+                failures += 1
+                if failures == _MOST_FAILURES:
                     break
-                backoff.succeed()
             await self._clock.sleep(pause)
 
     def _due(self, channel: Channel, incident: Incident) -> Notice | None:
@@ -162,7 +170,7 @@ class Watcher:
         now = self._clock.now()
         # Owed first, on disk: whatever happens to this process, the channel is told of it, be it that it is over.
         owed = {**incident.owed, channel.name: incident.owed.get(channel.name, now)}
-        incident = self._change(msgspec.structs.replace(incident, owed=owed))
+        self._change(msgspec.structs.replace(incident, owed=owed))
         await self._keep()
         text = text_of(due, incident, self._pages, now)
         severity = None if due is Notice.OVER else incident.severity

@@ -11,6 +11,7 @@ from tests.harness.day import CHANNEL, HEARTBEAT, Day, Fault, Line, Load, runnin
 from tests.harness.waiting import wait_until
 
 NDJSON = {"content-type": "application/x-ndjson"}
+GONE, DEAD = "subscriber-gone:direct/shop", "dead:direct/shop"
 QUIET = 120.0
 """Seconds without a fault, at the beginning."""
 
@@ -43,7 +44,7 @@ def faults(day: Day) -> list[Fault]:
         Fault("a subscriber fails", "breaker-open", shop, shop_is("fail:1,status:500"), shop_is("fail:0")),
         Fault("a subscriber fails half the time", "errors", lane, shop_is("fail:0.7,status:500"), shop_is("fail:0")),
         Fault("a subscriber is slow", "saturated", lane, shop_is("delay:3"), shop_is("delay:0")),
-        Fault("a subscriber is gone", "subscriber-gone", lane, shop_is("fail:1,status:410"), resume),
+        Fault("a subscriber is gone", "subscriber-gone", GONE, shop_is("fail:1,status:410"), resume),
         Fault("no dispatcher", "role-missing", "role:dispatcher", *process("dispatcher")),
         Fault("no receiver", "role-missing", "role:receiver", *process("receiver")),
         Fault("no compensator", "role-missing", "role:compensator", *process("compensator")),
@@ -57,7 +58,7 @@ def faults(day: Day) -> list[Fault]:
             lambda: admin.destination("direct", transport="direct"),
         ),
         Fault("messages to nowhere", "rejected", "rejected:>nowhere", unknown, lambda: None, clears=False),
-        Fault("deliveries die", "dead", lane, shop_is("fail:0.3,status:422"), shop_is("fail:0"), clears=False),
+        Fault("deliveries die", "dead", DEAD, shop_is("fail:0.3,status:422"), shop_is("fail:0"), clears=False),
     ]  # fmt: skip
 
 

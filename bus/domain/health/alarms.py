@@ -49,7 +49,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *subscribers.breakers(facts),
         *subscribers.gone(facts),
         *service.progress(facts),
-        *subscribers.dead(facts),
+        *subscribers.dead(facts, book),
         *service.waiting(facts, book, active),
         *service.serving(facts, book, active),
         *brokers.publishing(facts),
@@ -68,4 +68,4 @@ def is_known(facts: Facts, key: str) -> bool:
     if rule in _FROM_STORE:
         return _FROM_STORE[rule](facts) is not None
     code, _, name = subject.partition("/")
-    return rule != "backlog" or facts.waiting.get((code, name), _NOTHING).records is not None
+    return rule not in {"age", "backlog"} or facts.waiting.get((code, name), _NOTHING).records is not None

@@ -93,7 +93,13 @@ def _cause_of_spool(alarm: Alarm, known: _Known) -> str:
     return f"part:{_STORE}" if _STORE in known.parts else f"spool:{name}"
 
 
+_OF_ITS_OWN: Final = frozenset({"dead", "subscriber-gone"})
+"""What a person must know of although the same subscriber, or its host, has had another trouble for long."""
+
+
 def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:
+    if rule in _OF_ITS_OWN:
+        return f"{rule}:{'/'.join(lane)}"
     destination, subscription = facts.destinations.get(lane[0]), known.subscriptions.get(lane)
     if rule in _WAITS and destination is not None:
         carrying = sorted(part for part in known.parts if part.startswith(destination.transport))

@@ -105,6 +105,12 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         """Return it with who has taken it on, the last that is known."""
         return self if acknowledged is None else msgspec.structs.replace(self, acknowledged=acknowledged)
 
+    def with_what_was_told(self, other: Incident) -> Incident:
+        """Return it with what another copy knows of channels and people; its alarms stay as they are."""
+        both = merged(self, other)
+        changes = {"told": both.told, "owed": both.owed, "acknowledged": other.acknowledged or self.acknowledged}
+        return msgspec.structs.replace(self, **changes)
+
     @property
     def severity(self) -> Severity:
         """That of the worst of them."""
@@ -160,7 +166,7 @@ def advance(
         Whether the look can tell that the alarm with a key is gone.
     """
     by_key = {one.key: one for one in found}
-    gap = now - watch.at > _LONGEST_GAP
+    gap = not 0 <= now - watch.at <= _LONGEST_GAP  # or a clock that was put back
     incidents = {one.id: _followed(one, by_key, is_known, book, now) for one in watch.open}
     raised = {key for one in incidents.values() for key, alarm in one.alarms.items() if not alarm.over_at}
     since = {
@@ -196,7 +202,7 @@ def _now(raised: Raised, alarm: Alarm | None, clear: int, now: int, *, known: bo
         return _raised(alarm, raised.found_at, raised.raised_at)
     if not known:
         return raised
-    gone_at = raised.gone_at or now
+    gone_at = min(raised.gone_at or now, now)
     return msgspec.structs.replace(raised, gone_at=gone_at, over_at=now if now - gone_at >= clear else 0)
 
 

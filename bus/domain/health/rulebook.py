@@ -91,6 +91,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _AS_IT_IS: Final = Change()
+_OF_ANOTHER_VERSION: Final = Rule("", 0)
 
 
 class Rulebook:
@@ -101,8 +102,8 @@ class Rulebook:
         self._changes = changes
 
     def __getitem__(self, name: str) -> Rule:
-        """Return a rule by name."""
-        return self._rules[name]
+        """Return a rule by name; of another version's, one that is over a minute after it is gone."""
+        return self._rules.get(name, _OF_ANOTHER_VERSION)
 
     def change(self, name: str) -> Change:
         """Return what is otherwise in a rule."""

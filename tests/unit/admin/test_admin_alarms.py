@@ -99,7 +99,13 @@ async def test_a_silence_that_is_over_is_not_listed(world: World, client: httpx.
 
 @pytest.mark.parametrize(
     ("body", "field"),
-    [({}, "rule"), ({"rule": "x", "for": "31d"}, "for"), ({"rule": "x", "for": "soon"}, "for"), ({"what": 1}, "what")],
+    [
+        ({}, "rule"),
+        ({"rule": "*"}, "rule"),
+        ({"rule": "x", "for": "31d"}, "for"),
+        ({"rule": "x", "for": "soon"}, "for"),
+        ({"what": 1}, "what"),
+    ],
 )
 async def test_a_silence_that_cannot_be_meant(client: httpx.AsyncClient, body: dict[str, Any], field: str) -> None:
     problem(await client.post("/alarm-silences", json=body), 422, field)
@@ -107,8 +113,10 @@ async def test_a_silence_that_cannot_be_meant(client: httpx.AsyncClient, body: d
 
 async def test_silences_are_bounded(world: World, client: httpx.AsyncClient) -> None:
     for number in range(MOST_SILENCES):
-        await world.services.alarms.silence(Silence(id=str(number), until=0, by="x", at=0, rule="dead"))
+        await world.services.alarms.silence(Silence(id=str(number), until=NOON + 1000, by="x", at=0, rule="dead"))
     problem(await client.post("/alarm-silences", json={"rule": "dead"}), 422)
+    await world.clock.advance(2)
+    assert (await client.post("/alarm-silences", json={"rule": "dead"})).status_code == 201
 
 
 async def test_who_is_limited_to_a_destination_sees_what_concerns_it(world: World) -> None:

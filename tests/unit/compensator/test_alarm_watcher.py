@@ -12,7 +12,7 @@ import pytest
 from bus.cluster.alarm_documents import AlarmDocuments, Trial
 from bus.domain.health.channels import Channel, Silence
 from bus.domain.health.facts import Facts, Part
-from bus.domain.health.incidents import Acknowledged, Watch
+from bus.domain.health.incidents import Acknowledged, Incident, Watch
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE
 from bus.errors import StoreUnavailable
@@ -23,6 +23,7 @@ from compensator.alarms.kept import KeptWatch
 from compensator.alarms.texts import Text
 from compensator.alarms.trials import Trials
 from compensator.alarms.watcher import INTERVAL, Watcher
+from tests.unit.admin.incident_shapes import raised
 
 ROLES = ("receiver", "dispatcher", "compensator")
 BOOK = Rulebook({"part-down": Change(hold=10_000, clear=10_000)})
@@ -39,8 +40,13 @@ class Phone:
         self.told: list[tuple[str, str]] = []
         self.deaf: set[str] = set()
         self.hanging: set[str] = set()
+        self.slow: dict[str, float] = {}
+        self.unpalatable: set[str] = set()
 
     async def tell(self, channel: Channel, text: Text, _: object) -> str:
+        await self.clock.sleep(self.slow.get(channel.name, 0))
+        if any(word in text.title for word in self.unpalatable):
+            return "it refuses that text"
         if channel.name in self.hanging:
             await self.clock.sleep(30)
             return "it hangs"
@@ -357,3 +363,87 @@ async def test_trials_wait_for_the_store(world: World) -> None:
         world.store.down = False
         await world.clock.advance(3)
         assert len(world.phone.told) == 1
+
+
+NSQ = Part("nsq", "it is away", "o1", "n1")
+RABBITMQ = Part("rabbitmq", "it is away", "o1", "n1")
+
+
+async def test_a_slow_channel_wipes_nothing_that_others_were_told_meanwhile(world: World) -> None:
+    world.phone.slow = {"ops": 20.0}
+    world.parts = [KAFKA, NSQ, RABBITMQ]
+    watcher = world.watcher(OPS, SECOND)
+    async with world.running(watcher):
+        await world.clock.advance(30)
+        world.parts = [KAFKA]
+        await world.clock.advance(200)
+    told = [name for name, _ in world.phone.told]
+    assert told.count("second") == 5
+    assert told.count("ops") <= 5
+    assert len(watcher._watch.open) == 1
+
+
+async def test_a_notice_that_a_channel_never_takes_holds_up_no_other(world: World) -> None:
+    world.phone.unpalatable = {"kafka"}
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+        world.parts = [KAFKA, NSQ]
+        await world.clock.advance(400)
+    assert world.phone.told == [("ops", "critical")]
+
+
+async def test_one_that_waits_forgets_nothing_while_the_store_is_away(world: World) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(40)
+    is_alone = False
+    second = world.watcher(OPS, disk=Disk(), is_first=lambda: is_alone)
+    async with world.running(second):
+        await world.clock.advance(20)
+        world.store.down = True
+        await world.clock.advance(20)
+        is_alone = True
+        await world.clock.advance(20)
+        world.store.down = False
+        await world.clock.advance(60)
+        assert world.phone.told == [("ops", "critical")]
+        assert len(await world.documents.incidents()) == 1
+
+
+async def test_what_another_one_opened_while_the_store_was_away_from_this_one_is_known(world: World) -> None:
+    world.store.down = True
+    first = world.watcher(OPS)
+    async with world.running(first):
+        await world.clock.advance(20)
+        world.store.down = False
+        elsewhere = Incident(id="x", cause="role:receiver", opened_at=1, alarms={"role-missing:receiver": raised(None)})
+        await world.documents.put_incident(elsewhere)
+        await world.clock.advance(120)
+        (stored,) = await world.documents.incidents()
+        assert stored.closed_at
+
+
+async def test_an_incident_of_a_rule_of_another_version_stops_nobody(world: World) -> None:
+    alarm = msgspec.structs.replace(raised(None), rule="of-tomorrow")
+    await world.documents.put_incident(Incident(id="x", cause="c", opened_at=1, alarms={"of-tomorrow:x": alarm}))
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(20)
+        assert ("ops", "critical") in world.phone.told
+        await world.clock.advance(90)
+        assert all(one.closed_at for one in await world.documents.incidents() if one.id == "x")
+
+
+async def test_a_clock_that_is_put_back_delays_nobody(world: World) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(6)
+        world.clock.jump(-60 * MINUTE)
+        await world.clock.advance(25)
+        assert world.phone.told == [("ops", "critical")]
+        world.parts = []
+        await world.clock.advance(6)
+        world.clock.jump(-60 * MINUTE)
+        await world.clock.advance(30)
+        assert len(world.phone.told) == 2

@@ -44,7 +44,7 @@ def _alarm(host: str, left: int, using: list[Subscription]) -> Alarm:
     step = sentence("have it renewed there; without one that is good nothing is delivered, and messages wait")
     first = min(using, key=lambda one: one.key)
     link = f"destinations/{first.destination}/subscriptions/{first.name}"
-    return Alarm("certificate", severity, what, step, link, subject=host, cause=f"host:{urlsplit(first.url).netloc}")
+    return Alarm("certificate", severity, what, step, link, subject=host)
 
 
 def _place(one: Subscription) -> str:

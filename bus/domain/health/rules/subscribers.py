@@ -9,6 +9,7 @@ from bus.domain.delivery.reasons import reason_of
 from bus.domain.delivery.retry import is_permanent
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, OpenBreaker
+from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import PAUSED_BY_410
 from bus.sentences import N_, sentence
 
@@ -62,10 +63,10 @@ def gone(facts: Facts) -> Iterator[Alarm]:
             yield Alarm("subscriber-gone", Severity.WARNING, what, step, _subscription(*found.key), None, *found.key)
 
 
-def dead(facts: Facts) -> Iterator[Alarm]:
+def dead(facts: Facts, book: Rulebook) -> Iterator[Alarm]:
     """Yield the subscriptions of which deliveries were given up."""
     for (destination, name), count in (facts.dead or {}).items():
-        if count:
+        if count and book.is_over("dead", count, own=None, was=False):
             what = sentence(
                 "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again",
                 count=count,
