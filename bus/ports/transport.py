@@ -181,6 +181,27 @@ class Judging(Protocol):
         ...
 
 
+class Held(NamedTuple):
+    """What a broker holds for a subscription: waiting, sent and not finished, put off for a while."""
+
+    waiting: int = 0
+    in_flight: int = 0
+    deferred: int = 0
+
+    def plus(self, other: Held) -> Held:
+        """Return both together."""
+        return Held(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """What a transport has besides whose brokers tell apart what they hold."""
+
+    def held(self) -> Mapping[tuple[str, str], Held]:
+        """Return what the brokers that answer hold for each subscription; costs no network."""
+        ...
+
+
 @runtime_checkable
 class Clustered(Protocol):
     """What a transport with several clusters has besides: one of them is published to, all are consumed."""

@@ -12,7 +12,7 @@ from bus.domain.health.vitals import CertificateFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
 from bus.ports.spool import ConsumerStats, Spool, SpoolStats
-from bus.ports.transport import Lag, Publisher, queue_lags
+from bus.ports.transport import Held, Lag, Publisher, queue_lags
 from bus.sentences import Said, sentence
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
@@ -38,6 +38,7 @@ async def measured(context: Context, introspection: Introspection) -> list[Fill]
     lags = context.router.lags()
     fills += [_measure_broker(publisher, lags.get(name)) for name, publisher in context.router.publishers.items()]
     fills.append(partial(_fill_certificates, offers.certificates(), context.clock.now()))
+    fills.append(partial(_fill_held, context.router.held()))
     fills.append(partial(_fill_progress, dict(context.router.progress())))
     fills.append(partial(_fill_roles, context.chains.roles_held()))
     fills.append(partial(_fill_own_roles, context.members.me.roles))
@@ -59,6 +60,12 @@ def _fill_own_roles(roles: Collection[str]) -> None:
 def _fill_certificates(found: Sequence[CertificateFigures], now: int) -> None:
     for one in found:
         metrics.CERTIFICATE_LEFT.labels(one.host).set((one.not_after - now) / 1000)
+
+
+def _fill_held(found: Mapping[tuple[str, str, str], Held]) -> None:
+    for (code, name, transport), held in found.items():
+        for state, count in held._asdict().items():
+            metrics.BROKER_HELD.labels(*labels.SUBSCRIPTIONS.of(code, name), transport, state).inc(count)
 
 
 def _fill_progress(found: Mapping[tuple[str, str], Progress]) -> None:

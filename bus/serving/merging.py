@@ -16,8 +16,8 @@ _GREATEST: Final = frozenset(
 _STARTED: Final = "process_start_time_seconds"
 _DISKS: Final = frozenset({"bus_disk_free_bytes", "bus_disk_total_bytes", "bus_disk_full_in_seconds"})
 _LEAST: Final = frozenset({"bus_store_up", "bus_broker_up", "bus_certificate_left_seconds", _STARTED, *_DISKS})
-# Of the store, which they share: each tells the same.
-_SHARED: Final = frozenset({"bus_compensations"})
+# Of the store and of brokers, which they share: each tells the same.
+_SHARED: Final = frozenset({"bus_compensations", "bus_broker_held"})
 
 
 async def fetched(urls: Sequence[str], key: str) -> dict[str, bytes]:

@@ -100,6 +100,12 @@ BACKLOG: Final = Gauge(
     ["destination", "subscription", "transport", "cluster"],
     registry=REGISTRY,
 )
+BROKER_HELD: Final = Gauge(
+    "bus_broker_held",
+    "Messages that a broker holds for a subscription, where it tells apart: waiting, in_flight, deferred.",
+    ["destination", "subscription", "transport", "state"],
+    registry=REGISTRY,
+)
 PROGRESS: Final = Gauge(
     "bus_consumer_progress",
     "How what waits on a broker is worked off: 0 well, 1 falling behind, 2 not at all, 3 nobody reads.",
@@ -249,6 +255,7 @@ SAMPLED: Final = (
     DISK_TOTAL,
     DISK_FULL_IN,
     BACKLOG,
+    BROKER_HELD,
     PROGRESS,
     BROKER_UP,
     BROKER_NODES,

@@ -13,7 +13,7 @@ from bus.domain.health.progress import Progress, worst
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Accepting, Consumer, Judging, Lag, Publisher, Transport
+from bus.ports.transport import Accepting, Consumer, Counting, Held, Judging, Lag, Publisher, Transport
 from bus.sentences import Said, Sentence, sentence
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
@@ -144,6 +144,15 @@ class TransportRouter:
     def progress(self) -> Mapping[tuple[str, str], Progress]:
         """Return how each subscription's messages are worked off, as its worst transport."""
         return worst(found.progress() for found in self._transports.values() if isinstance(found, Judging))
+
+    def held(self) -> dict[tuple[str, str, str], Held]:
+        """Return by destination, subscription and transport what brokers hold that tell its states apart."""
+        return {
+            (*key, name): found
+            for name, transport in self._transports.items()
+            if isinstance(transport, Counting)
+            for key, found in transport.held().items()
+        }
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.domain.health.progress import Progress
-from bus.ports.transport import Lag
+from bus.ports.transport import Held, Lag
 from bus.sentences import Said, sentence
 from bus.transports.nsq.config import Address, NsqdAddress
 from bus.transports.nsq.lag import ChannelWindows, Reading
 from bus.transports.nsq.lookup import Lookup
 from bus.transports.nsq.node import Dependencies, Nsqd
+from bus.transports.nsq.protocol.http import ChannelStats
 from bus.transports.nsq.topology import Lane
 from bus.waits import lasting
 
@@ -130,6 +131,16 @@ class Cluster:
         looked = self._windows.look(self._dependencies.topology, newest, self._dependencies.clock.now())
         return {(lane.topic, lane.channel): found for lane, found in looked.items()}
 
+    def held(self) -> dict[tuple[str, str], Held]:
+        """Return what the demanded channels of nsqds that are not of the fork hold."""
+        newest = [found[-1] for node in self._nodes.values() if (found := node.readings())]
+        return {
+            (lane.topic, lane.channel): _together(
+                reading.channels[lane] for reading in newest if lane in reading.channels
+            )
+            for lane in self._dependencies.topology
+        }
+
     def all_led(self, topic: str) -> set[int]:
         """Return the partitions of a topic that some nsqd which answers says it leads and takes messages for."""
         newest = [readings[-1] for node in self._nodes.values() if (readings := node.readings())]
@@ -217,3 +228,10 @@ class Cluster:
         if self._dependencies.topology.published_since(lane.topic, oldest_figure):
             return Lag(max(records, 1), 0)
         return Lag(records, None) if empty else Lag(records, 0)
+
+
+def _together(channels: Iterable[ChannelStats]) -> Held:
+    found = Held()
+    for one in channels:
+        found = found.plus(Held(one.depth, one.in_flight_count, one.deferred_count))
+    return found

@@ -22,7 +22,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Lag, Outgoing
+from bus.ports.transport import Held, Lag, Outgoing
 from bus.sentences import Said, joined, sentence
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import Address, NsqConfig
@@ -168,6 +168,10 @@ class NsqTransport:
     def progress(self) -> dict[tuple[str, str], Progress]:
         """Return how the channels of nsqds are read that are not of the fork, whose figures do not tell."""
         return self._cluster.progress()
+
+    def held(self) -> dict[tuple[str, str], Held]:
+        """Return what waits in channels, is in flight, and is put off."""
+        return self._cluster.held()
 
     def conditions(self) -> dict[str, Said]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""

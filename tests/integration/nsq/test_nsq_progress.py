@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bus.domain.health.progress import Progress, Verdict
+from bus.ports.transport import Held
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import NsqTransport
 from tests.harness.hurried_clock import HurriedClock
@@ -57,3 +58,15 @@ async def test_a_channel_that_somebody_paused_says_so_once_something_waits(share
         await eventually(lambda: progress(found, code).is_paused)
         await asyncio.to_thread(server.call, "/channel/unpause", topic=code, channel="billing")
         await eventually(lambda: not progress(found, code).is_paused)
+
+
+async def test_what_a_channel_holds_is_told_apart(own: nsq.NsqServers, code: str) -> None:
+    async with opened(config(own.nsqds, msg_timeout=30.0)) as transport:
+        await transport.ensure(*subscribed(code, "billing"))
+        await publish(transport, code, range(5))
+        await eventually(lambda: transport.held()[code, "billing"] == Held(5, 0, 0))
+        consumer = await transport.consume(code, "billing")
+        held = await receive(consumer, 5, ack=False)
+        await eventually(lambda: transport.held()[code, "billing"] == Held(0, 5, 0))
+        consumer.ack(held)
+        await eventually(lambda: transport.held()[code, "billing"] == Held())
