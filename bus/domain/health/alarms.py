@@ -27,6 +27,9 @@ _FROM_STORE: Final[Mapping[str, Callable[[Facts], object]]] = {
     "dead": lambda facts: facts.dead,
     "latency": lambda facts: facts.delivering,
     "errors": lambda facts: facts.delivering,
+    "store-replica": lambda facts: facts.store,
+    "store-oplog": lambda facts: facts.store,
+    "store-checkpoint": lambda facts: facts.store,
     "volume-low": lambda facts: facts.accepted,
     "volume-high": lambda facts: facts.accepted,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.domain.health.alarm import Alarm, Severity
-from bus.domain.health.alarms import alarms
+from bus.domain.health.alarms import alarms, is_known
 from bus.domain.health.facts import Facts, Part
 from bus.domain.health.vitals import ReplicaFigures, StoreFigures
 from bus.domain.times import DAY, HOUR, MINUTE, SECOND
@@ -67,3 +67,9 @@ def test_it_is_one_incident_with_the_store_that_is_not_well() -> None:
     )
     assert {one.cause for one in alarmed} == {"part:store"}
     assert len(alarmed) == 2
+
+
+@pytest.mark.parametrize("rule", ["store-replica", "store-oplog", "store-checkpoint"])
+def test_what_it_told_stays_while_it_does_not_answer(rule: str) -> None:
+    assert not is_known(Facts(roles=ROLES), f"{rule}:a")
+    assert is_known(Facts(roles=ROLES, store=StoreFigures()), f"{rule}:a")
