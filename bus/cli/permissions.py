@@ -22,6 +22,7 @@ _KEPT: Final = (
         "outcomes",
     ),
     *("claims.db", "claims.db-shm", "claims.db-wal"),
+    *("alarms.watch", "disk.samples"),
     *("permits.json", "processes", "quarantine", "receiver", "store"),
     *(f"p{number}" for number in range(1, 64)),
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import httpx
 import msgspec
 
 from bus.client.http import ReceiverClient, Reply
@@ -20,6 +19,9 @@ from bus.errors import BusError, ReceiverUnavailable
 from bus.ports.clock import Clock
 from bus.stores.own_events import OwnEvents
 from bus.telemetry.outage import Outage
+
+if TYPE_CHECKING:
+    import httpx
 
 _log = logging.getLogger(__name__)
 _TURN: Final = 1.0

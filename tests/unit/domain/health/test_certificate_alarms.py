@@ -36,9 +36,9 @@ def test_how_long_it_is_good_says_how_bad_it_is(left: int, severity: Severity | 
     assert told == ([(severity, what)] if severity is not None else [])
 
 
-def test_it_is_of_the_host_of_the_subscription() -> None:
+def test_it_is_of_the_host_and_told_whatever_else_is_wrong_there() -> None:
     (one,) = found(DAY)
-    assert (one.subject, one.cause) == ("shop.example:443", "host:Shop.example")
+    assert (one.subject, one.cause) == ("shop.example:443", "certificate:shop.example:443")
     assert one.link == "destinations/orders/subscriptions/shop"
 
 
