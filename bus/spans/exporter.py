@@ -118,7 +118,7 @@ class SpanExporter:
         for first in range(0, len(spans), _AT_ONCE):
             for span in spans[first : first + _AT_ONCE]:
                 try:
-                    encoded.append(encode_span(span, new_span_id()))
+                    encoded.append(encode_span(span, span.span_id or new_span_id()))
                 except Exception:  # noqa: BLE001 - a defect costs a span
                     _log.exception("a span cannot be encoded")
                     metrics.SPANS_DROPPED.labels("broken").inc()

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final
 
 from bus.domain.tracing.context import TraceContext
-from bus.domain.tracing.spans import MESSAGE_ID, Shape, Span, Value
+from bus.domain.tracing.spans import MESSAGE_ID, SIZE, Shape, Span, Value
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.37.0"
 _MILLISECOND: Final = 1_000_000
@@ -23,6 +23,7 @@ _ONE_BYTE: Final = [bytes((number,)) for number in range(128)]
 # The tags are field << 3 | wire type: 2 for bytes of a length, 1 for eight bytes, 5 for four, 0 for a varint.
 _times = Struct("<BQBQ").pack
 _flags = Struct("<BBI").pack
+_bytes = bytes.fromhex
 
 
 def encode_request(resource: Mapping[str, Value], version: str, spans: Iterable[bytes]) -> bytes:
@@ -34,28 +35,28 @@ def encode_request(resource: Mapping[str, Value], version: str, spans: Iterable[
 
 
 def encode_span(span: Span, span_id: str) -> bytes:
-    """Return a span as a field of its scope; ``span_id`` is for one that has none of its own."""
-    start = span.started_at * _MILLISECOND
+    """Return a span as a field of its scope, by its own id or another one where it has none."""
+    start, duration = span.started_at * _MILLISECOND, int(span.duration * _MILLISECOND)
     parts = [
-        b"\x0a\x10",
-        bytes.fromhex(span.trace_id),
-        b"\x12\x08",
-        bytes.fromhex(span.span_id or span_id),
+        b"\x0a\x10%b\x12\x08%b" % (_bytes(span.trace_id), _bytes(span_id)),
         _shaped(span.shape),
-        _times(0x39, start, 0x41, start + max(0, int(span.duration * _MILLISECOND))),
+        _times(0x39, start, 0x41, start + duration if duration > 0 else start),
     ]
     if span.parent_id:
-        parts += (b"\x22\x08", bytes.fromhex(span.parent_id))
+        parts.append(b"\x22\x08" + _bytes(span.parent_id))
     if span.state:
         parts.append(_field(b"\x1a", span.state.encode()))
     if span.message_id:
-        parts.append(_field(b"\x4a", _MESSAGE_ID + span.message_id.encode()))
-    parts += [_attribute(key, value) for key, value in span.own]
+        parts.append(_MESSAGE_ID + span.message_id.encode())
+    if span.size >= 0:
+        parts.append(_attribute(SIZE, span.size))
+    if span.own:
+        parts += [_attribute(key, value) for key, value in span.own]
     if span.links:
         parts += [_field(b"\x6a", _link(link)) for link in span.links]
     if span.error:
         parts.append(_field(b"\x7a", _field(b"\x12", span.error.encode(errors="replace")) + _FAILED))
-    parts.append(_flags(0x85, 0x01, span.flags))
+    parts.append(_flagged(span.flags))
     return _field(b"\x12", b"".join(parts))
 
 
@@ -68,6 +69,11 @@ def rejected_of(answer: bytes) -> int:
         return _number(_message(answer, 0x0A), 0x08)
     except IndexError:
         return 0
+
+
+@lru_cache(256)
+def _flagged(flags: int) -> bytes:
+    return _flags(0x85, 0x01, flags)
 
 
 @lru_cache(_CACHED)
@@ -130,5 +136,5 @@ def _number(text: bytes, tag: int) -> int:
     return _read_varint(text, 1)[0] if text and text[0] == tag else 0
 
 
-# A UUID has 36 characters: the value's length, and that of the text in it, are always these.
-_MESSAGE_ID: Final = _field(b"\x0a", MESSAGE_ID.encode()) + b"\x12\x26\x0a\x24"
+# A UUID has 36 characters: all lengths are always the same.
+_MESSAGE_ID: Final = _field(b"\x4a", _pair(MESSAGE_ID, "x" * 36)).removesuffix(b"x" * 36)

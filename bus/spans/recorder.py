@@ -108,7 +108,9 @@ class SpanRecorder:
     def _place(self, message: Message) -> TraceContext | None:
         """Return the span in which a message was received."""
         parent = self._sampler.parent_of(message)
-        return parent._replace(span_id=span_of(message.id)) if parent is not None else None
+        if parent is None:
+            return None
+        return TraceContext(parent.trace_id, span_of(message.id), parent.flags, parent.state)
 
     def _add(self, span: Span) -> None:
         waiting = len(self._waiting)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from bus.domain.message import Message
 
@@ -17,7 +19,7 @@ _NUMBERS: Final = 16**_RANDOM_DIGITS
 _BEYOND: Final = "g"  # greater than any hexadecimal digit
 
 
-class TraceContext(NamedTuple):
+class TraceContext(msgspec.Struct, frozen=True, gc=False):
     """A place in a trace.
 
     Attributes

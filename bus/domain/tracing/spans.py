@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
+
 from bus.domain.delivery.delivery import Attempt, Delivery
 from bus.domain.delivery.verdict import Answer
 from bus.domain.message import Message
@@ -21,11 +23,13 @@ from bus.domain.tracing.context import TraceContext, span_of
 
 SYSTEM: Final = "pier"
 MESSAGE_ID: Final = "messaging.message.id"
+SIZE: Final = "messaging.message.body.size"
 Value = str | int
 Pairs = tuple[tuple[str, Value], ...]
 _SHAPES: Final = 4096
 _PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 200
+_UNCONFIRMED: Final = (("error.type", "unconfirmed"),)
 
 
 class SpanKind(enum.IntEnum):
@@ -47,7 +51,7 @@ class Shape:
     attributes: Pairs
 
 
-class Span(NamedTuple):
+class Span(msgspec.Struct, frozen=True, gc=False):
     """Something that the bus did, and when.
 
     Attributes
@@ -58,8 +62,8 @@ class Span(NamedTuple):
         As W3C has them.
     started_at, duration
         Milliseconds since the epoch, and milliseconds.
-    message_id
-        Of the message; empty for several.
+    message_id, size
+        Of the message and of its body; empty for several, and -1 where it is not told.
     own
         Attributes beside those of the shape.
     error
@@ -77,7 +81,8 @@ class Span(NamedTuple):
     started_at: int
     duration: float
     message_id: str
-    own: Pairs
+    size: int = -1
+    own: Pairs = ()
     error: str = ""
     links: Sequence[TraceContext] = ()
 
@@ -133,7 +138,7 @@ def received(message: Message, parent: TraceContext, now: int) -> Span:
         message.received_at,
         now - message.received_at,
         message.id,
-        (("messaging.message.body.size", len(message.body)),),
+        len(message.body),
     )
 
 
@@ -151,7 +156,8 @@ def published(
         started,
         now - started,
         message.id,
-        (("messaging.message.body.size", len(message.body)),) if confirmed else (("error.type", "unconfirmed"),),
+        len(message.body),
+        () if confirmed else _UNCONFIRMED,
         "" if confirmed else f"{transport} did not confirm it",
     )
 
@@ -168,6 +174,7 @@ def handed(delivery: Delivery, parent: TraceContext, started: int, now: int) -> 
         started,
         now - started,
         delivery.message.id,
+        -1,
         (("pier.attempts", delivery.attempts), ("pier.origin", str(delivery.by))),
     )
 
@@ -194,7 +201,8 @@ def posted_batch(one: Begun, subscription: Subscription, what: Posted) -> Span:
     if mark is not None:
         own = (*own, ("pier.batch", mark.id))
     error = _error(what) or (f"{failed} of {size} were not taken" if failed else "")
-    return _posted(one, subscription, what, "", own, error)._replace(links=[link for link in one.messages if link])
+    span = _posted(one, subscription, what, "", own, error)
+    return msgspec.structs.replace(span, links=[link for link in one.messages if link])
 
 
 def _posted(one: Begun, subscription: Subscription, what: Posted, message_id: str, own: Pairs, error: str) -> Span:
@@ -209,6 +217,7 @@ def _posted(one: Begun, subscription: Subscription, what: Posted, message_id: st
         attempt.started_at,
         attempt.duration,
         message_id,
+        -1,
         own,
         error,
     )

@@ -31,6 +31,7 @@ SPANS = st.builds(
     started_at=st.integers(0, 2**42),
     duration=st.floats(0, 1e9),
     message_id=st.just("") | st.uuids().map(str),
+    size=st.integers(-1, 2**40),
     own=PAIRS,
     error=st.text(max_size=200),
     links=st.lists(CONTEXTS, max_size=3),
@@ -47,7 +48,9 @@ def values(pairs: Any) -> list[tuple[str, str | int]]:
 
 @given(st.lists(SPANS, max_size=4))
 def test_what_is_written_is_what_is_read(spans: list[Span]) -> None:
-    body = encode_request({"service.name": "pier", "n": 300}, "0.1", [encode_span(one, "ab" * 8) for one in spans])
+    body = encode_request(
+        {"service.name": "pier", "n": 300}, "0.1", [encode_span(one, one.span_id or "ab" * 8) for one in spans]
+    )
     (group,) = read(body).resource_spans
     (scope,) = group.scope_spans
     assert values(group.resource.attributes) == [("service.name", "pier"), ("n", 300)]
@@ -62,6 +65,7 @@ def test_what_is_written_is_what_is_read(spans: list[Span]) -> None:
         assert found.start_time_unix_nano == sent.started_at * 1_000_000
         assert found.end_time_unix_nano == found.start_time_unix_nano + int(sent.duration * 1_000_000)
         own = [("messaging.message.id", sent.message_id)] if sent.message_id else []
+        own += [("messaging.message.body.size", sent.size)] if sent.size >= 0 else []
         assert values(found.attributes) == [*sent.shape.attributes, *own, *sent.own]
         links = [TraceContext(one.trace_id.hex(), one.span_id.hex(), one.flags, one.trace_state) for one in found.links]
         assert links == sent.links
@@ -70,8 +74,8 @@ def test_what_is_written_is_what_is_read(spans: list[Span]) -> None:
 
 def test_half_a_character_and_a_clock_that_went_back_cost_no_span() -> None:
     shape = Shape("a", SpanKind.CLIENT, ())
-    span = Span(shape, "1" * 32, "2" * 16, "", "", 1, 1_000, -5.0, "", (("a", "x\ud800"),), "y\ud800")
-    (found,) = read(encode_request({}, "1", [encode_span(span, "")])).resource_spans[0].scope_spans[0].spans
+    span = Span(shape, "1" * 32, "2" * 16, "", "", 1, 1_000, -5.0, "", -1, (("a", "x\ud800"),), "y\ud800")
+    (found,) = read(encode_request({}, "1", [encode_span(span, span.span_id)])).resource_spans[0].scope_spans[0].spans
     assert found.end_time_unix_nano == found.start_time_unix_nano
     assert (found.attributes[0].value.string_value, found.status.message) == ("x?", "y?")
 

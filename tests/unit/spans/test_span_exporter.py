@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bus.domain.tracing.context import Sampler
@@ -160,7 +161,7 @@ async def test_a_span_that_cannot_be_encoded_costs_no_other() -> None:
     world = World()
     async with world.running():
         world.record(2)
-        world.recorder._waiting[0] = world.recorder._waiting[0]._replace(trace_id="no hexadecimal")
+        world.recorder._waiting[0] = msgspec.structs.replace(world.recorder._waiting[0], trace_id="no hexadecimal")
         await world.clock.advance(1.1)
     assert world.collector.sizes == [1]
     assert world.lost("broken") == 1
