@@ -6,6 +6,7 @@ import pytest
 
 from bus.domain.identity import new_id
 from bus.domain.message import Message
+from bus.domain.searching.conditions import parse_ref
 from bus.domain.tracing.context import Sampler, TraceContext, parse_context, span_of
 from bus.testing.writes import message
 
@@ -67,6 +68,13 @@ def test_the_span_of_a_message_is_the_end_of_its_id() -> None:
     sent = message(1)
     assert sent.id.replace("-", "").endswith(span_of(sent.id))
     assert len(span_of(sent.id)) == 16
+
+
+def test_a_trace_that_began_in_the_bus_is_found_by_its_id() -> None:
+    sent = message(1)
+    found = Sampler(1.0).parent_of(sent)
+    assert found is not None
+    assert parse_ref(found.trace_id).message_id == sent.id
 
 
 def test_a_ratio_is_kept_and_whom_a_smaller_one_takes_a_greater_one_takes_too() -> None:
