@@ -22,6 +22,7 @@ ABOVE: Final = {
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
 }
 """Files of the repository's root, by their places in the site."""
 

@@ -79,3 +79,9 @@ def test_a_comment_in_a_block_is_no_heading() -> None:
 )
 def test_the_site_has_links_of_its_own(place: str, text: str, expected: str) -> None:
     assert in_site(text, place) == expected + "\n"
+
+
+def test_files_that_the_threat_model_names_are_there() -> None:
+    named = re.findall(r"`((?:tests|bus|admin)/[\w/.]+)`", (ROOT / "SECURITY.md").read_text("utf-8"))
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / path).exists()] == []
