@@ -29,6 +29,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -53,6 +54,7 @@ _VARIES: Final = (
     (re.compile(r"\+?\b\d+(?:\.\d+)? ?(?:ms|s|min|GiB|MiB|KiB|B|bytes)\b"), "<size>"),
 )
 WITHIN: Final = 60.0
+_EVERY: Final = 0.3  # a command takes as long of a core
 
 
 class Step(NamedTuple):
@@ -150,7 +152,8 @@ class Reader:
         elif until is None:
             self._run(step)
         else:
-            wait_until(lambda: self._succeeds(step, until), within=WITHIN, what=until, state=self._last)
+            same = partial(self._succeeds, step, until)
+            wait_until(same, within=WITHIN, what=until, every=_EVERY, state=self._last)
 
     def _succeeds(self, step: Step, until: str) -> bool:
         try:

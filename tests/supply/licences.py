@@ -9,7 +9,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any, Final
 
-from license_expression import ExpressionError, get_spdx_licensing
+from license_expression import ExpressionError, Licensing, get_spdx_licensing
 
 FILE: Final = Path(__file__).with_name("supply.toml")
 _LONGEST: Final = 60  # what is longer is the text of a licence, not its name
@@ -54,20 +54,25 @@ def licence_of(name: str, package: Distribution) -> str:
 
 def is_allowed(licence: str, allowed: Collection[str]) -> bool:
     """Whether an SPDX expression can be met with licences that are allowed."""
-    spdx = get_spdx_licensing()
     try:
-        return _is_met(spdx.parse(licence), allowed)
+        return _is_met(_spdx().parse(licence), allowed)
     except ExpressionError:
         return False
 
 
 def _is_met(expression: Any, allowed: Collection[str]) -> bool:
-    spdx = get_spdx_licensing()
+    spdx = _spdx()
     if isinstance(expression, spdx.OR):
         return any(_is_met(each, allowed) for each in expression.args)
     if isinstance(expression, spdx.AND):
         return all(_is_met(each, allowed) for each in expression.args)
     return str(expression) in allowed
+
+
+@cache
+def _spdx() -> Licensing:
+    """Return the names of all licences, which takes some tenths of a second to read."""
+    return get_spdx_licensing()
 
 
 def _reference(text: str) -> str:
