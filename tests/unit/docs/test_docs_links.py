@@ -85,3 +85,10 @@ def test_files_that_the_threat_model_names_are_there() -> None:
     named = re.findall(r"`((?:tests|bus|admin)/[\w/.]+)`", (ROOT / "SECURITY.md").read_text("utf-8"))
     assert len(named) > 20
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """The build of the site says so, too; here it is said at once."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("\nnav:\n")[1]
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert {page for page in pages if not page.startswith("adr/") and f"{page}\n" not in nav} == set()
