@@ -101,7 +101,7 @@ def test_it_prints_its_url(shared_bus: BusProcess) -> None:
 
 @pytest.mark.parametrize(
     ("command", "roles"),
-    [(["up"], ["dispatcher", "receiver", "compensator", "admin"]), (["run", "admin"], ["admin"])],
+    [(["up"], ["dispatcher", "receiver", "compensator", "admin", "alarms"]), (["run", "admin"], ["admin"])],
 )
 def test_a_program_reads_its_url_in_one_line(tmp_path: Path, command: list[str], roles: list[str]) -> None:
     data = tmp_path / "data"

@@ -56,7 +56,7 @@ def up(
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run everything: receiver, dispatcher, compensator, admin, on SQLite; in one process, or in several on one port.
+    """Run everything: receiver, dispatcher, compensator, admin, alarms; in one process, or in several on one port.
 
     Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
     SIGHUP to a bus of several processes replaces them one by one.
