@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _RESPONSE: Final = 200
+_CALLED: Final = {"road": "transport"}  # what is stored keeps its name
 
 
 def trace(
@@ -88,7 +89,7 @@ def _attempt(attempt: dict[str, Any]) -> Text:
     phases = attempt.get("phases") or {}
     line.append("  " + " ".join(f"{name}={value}" for name, value in phases.items()), "dim")
     if attempt.get("by"):
-        line.append(f"  by {plain(attempt['by'])}", "dim")
+        line.append(f"  by {plain(_CALLED.get(attempt['by'], attempt['by']))}", "dim")
     response = attempt.get("response")
     if response and not str(attempt.get("status_code", "")).startswith("2"):
         line.append(f"  {plain(str(response)[:_RESPONSE])}", "dim")

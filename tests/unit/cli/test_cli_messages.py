@@ -186,7 +186,7 @@ def test_a_trace_is_a_timeline(cli: Cli, bus: FakeBus) -> None:
     assert out.splitlines()[0] == f"retrying  {ID}  to  orders"
     assert "2026-01-31T12:00:00.000Z  sent  by shop  biz_id=42" in out
     assert "retrying  billing  http://b/  500 due 2026-01-31T12:01:00.000Z" in out
-    assert "2026-01-31T12:00:01.000Z  #1  500  3.5 ms  connect=1.0  by road" in out
+    assert "2026-01-31T12:00:01.000Z  #1  500  3.5 ms  connect=1.0  by transport" in out
     assert "#2  refused  1 ms" in out
     assert "skipped  mail  http://m/  filter" in out
     assert "\x1b" not in out
