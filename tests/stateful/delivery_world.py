@@ -36,6 +36,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import alone, leading, without_groups
@@ -181,7 +182,8 @@ class Life:
             peers=Peers(peer_key),
             rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
             claims=None,
-            feed=make_feed(world.spools, world.store, self.registry, rollups, world.clock),
+            own_events=(own_events := OwnEvents(world.store, lambda: False)),
+            feed=make_feed(world.spools, world.store, self.registry, rollups, own_events, world.clock),
             events=MemoryEvents(),
         )
         self.tasks: list[asyncio.Task[None]] = []
