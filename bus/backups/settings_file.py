@@ -15,7 +15,7 @@ NAME: Final = "bus.toml"
 _OF_THE_PLACE: Final = frozenset({"data"})
 _SECRET: Final = frozenset(
     {
-        *("api_key", "kafka_password", "metrics_key", "nsq_auth_secret", "oidc_client_secret"),
+        *("api_key", "kafka_password", "metrics_key", "nsq_auth_secret", "oidc_client_secret", "otel_headers"),
         *("secret_key", "secret_key_old"),
     }
 )

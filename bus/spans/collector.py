@@ -129,9 +129,9 @@ def check_endpoint(endpoint: str) -> str:
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
         raise ConfigurationError(f"otel_endpoint {endpoint!r}: {said_by(error)}") from error
-    if not is_whole or parts.query or parts.fragment:
+    if not is_whole or parts.query or parts.fragment or parts.username is not None:
         raise ConfigurationError(
-            f"otel_endpoint {endpoint!r} is not the http or https address of a collector",
-            hint="such as http://127.0.0.1:4318; /v1/traces is put behind it",
+            f"otel_endpoint {endpoint.rpartition('@')[2]!r} is not the http or https address of a collector",
+            hint="such as http://127.0.0.1:4318; /v1/traces is put behind it, and who calls is told by otel_headers",
         )
     return endpoint

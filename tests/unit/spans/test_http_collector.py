@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from bus.backups.settings_file import settings_file
 from bus.bootstrap.opening import check_settings
 from bus.errors import ConfigurationError
 from bus.settings import Settings
@@ -24,19 +25,21 @@ class Server:
         self._status = status
         self._body = body
         self.requests: list[bytes] = []
+        self.tasks: set[asyncio.Task[object]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        if (task := asyncio.current_task()) is not None:
+            self.tasks.add(task)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.requests.append(head + await reader.readexactly(len(BODY)))
                 if self._status is None:
-                    await asyncio.sleep(60)
+                    continue
                 head = b"HTTP/1.1 %d x\r\ncontent-length: %d\r\n\r\n" % (self._status, len(self._body))
                 writer.write(head + self._body)
-        except asyncio.IncompleteReadError:
-            pass
-        finally:
-            writer.close()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -48,6 +51,8 @@ async def collecting(server: Server, within: float = 10.0) -> AsyncIterator[Http
             yield collector
         finally:
             await collector.close()
+            if server.tasks:
+                await asyncio.wait(server.tasks, timeout=10)
 
 
 async def test_a_request_goes_to_its_path_over_a_connection_that_is_kept() -> None:
@@ -105,10 +110,19 @@ def test_headers_are_as_opentelemetry_has_them(text: str, found: dict[str, str])
     assert parse_headers(text) == found
 
 
+def test_what_it_wants_to_be_shown_is_in_no_file_of_a_backup() -> None:
+    settings = Settings(otel_endpoint="http://a:4318", otel_headers="api-key=secret")
+    assert b"secret" not in settings_file(settings, with_secrets=False).replace(b"with-secrets", b"")
+    assert b"api-key=secret" in settings_file(settings, with_secrets=True)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"otel_endpoint": url} for url in ("127.0.0.1:4318", "grpc://a:4317", "http://", "http://a:0", "http://[a")),
+        *(
+            {"otel_endpoint": url}
+            for url in ("127.0.0.1:4318", "grpc://a:4317", "http://", "http://a:0", "http://[a", "http://u:p@a")
+        ),
         *({"otel_endpoint": "http://a:4318", "otel_headers": text} for text in ("a", "=b", "a=%0a", "a=%C3%A9")),
     ],
 )
