@@ -70,13 +70,14 @@ class Sampler:
 
     def __init__(self, ratio: float) -> None:
         least = round(_NUMBERS * (1 - ratio))
-        self._least = f"{least:0{_RANDOM_DIGITS}x}" if least < _NUMBERS else _BEYOND
+        # Empty for all of them: nothing has to be looked at then.
+        self._least = "" if not least else f"{least:0{_RANDOM_DIGITS}x}" if least < _NUMBERS else _BEYOND
 
     def parent_of(self, message: Message) -> TraceContext | None:
         """Return what the message's own spans are below; None where they are not recorded."""
         if message.traceparent and (parent := parse_context(message.traceparent, message.tracestate)) is not None:
             return parent if parent.flags & SAMPLED else None
         message_id = message.id
-        if message_id[21:23] + message_id[24:] < self._least:
+        if self._least and message_id[21:23] + message_id[24:] < self._least:
             return None
         return TraceContext(message_id.replace("-", ""), "")
