@@ -1,4 +1,4 @@
-"""Spans that wait in memory: recording one costs a message about a microsecond, and a queue that is full drops it."""
+"""Spans that wait in memory: recording one costs a message a microsecond or two, and a queue that is full drops it."""
 
 from __future__ import annotations
 
