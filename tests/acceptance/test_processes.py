@@ -138,7 +138,7 @@ def test_every_process_takes_messages_and_one_admin_shows_all_of_them(
         what="the events of all are in one place",
     )
     processes = group.admin.call("GET", "/api/v1/processes").json()["items"]
-    assert sorted(len(one["roles"]) for one in processes) == [3, 4]
+    assert sorted(len(one["roles"]) for one in processes) == [3, 5]
 
 
 def test_what_is_sent_again_to_another_process_is_recognised(
