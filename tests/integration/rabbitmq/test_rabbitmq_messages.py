@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import aio_pika
 import pytest
 
+from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.routing_pattern import matches
 from bus.errors import InvalidDestination
@@ -167,7 +168,7 @@ async def test_while_it_cannot_be_set_aside_it_stays_and_holds_up_nothing(primar
 
 
 def test_a_destination_for_messages_larger_than_brokers_take_is_refused() -> None:
-    found = World([f"amqp://127.0.0.1:{free_port()}/"], QUICK)
+    found = World([f"amqp://127.0.0.1:{free_port()}/"], QUICK, SystemClock())
     found.transport.check(Destination(code="orders", max_bytes=16 * 2**20))
     with pytest.raises(InvalidDestination, match="16777216") as refused:
         found.transport.check(Destination(code="orders", max_bytes=16 * 2**20 + 1))
