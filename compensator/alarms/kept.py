@@ -104,7 +104,7 @@ class KeptWatch:
 
     async def write(self, watch: Watch) -> None:
         """Keep it on disk; durable when it returns, unless the disk takes nothing, which is logged."""
-        if self._written is not None and _lasting(self._written) == _lasting(watch):
+        if _lasting(self._written or Watch()) == _lasting(watch):
             return
         try:
             await self._file.write(msgspec.msgpack.encode(watch))

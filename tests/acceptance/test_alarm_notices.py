@@ -95,7 +95,11 @@ def test_one_cause_is_told_once_over_a_kill_and_once_when_it_is_over(world: Worl
 def test_channels_are_tried_and_what_is_silenced_is_shown_and_not_told(world: World) -> None:
     world.channels.deaf = {"boss"}
     ran = run_bus("alarms", "test", env={"BUS_URL": world.bus.url})
-    assert (ran.returncode, "ops\ttaken" in ran.stdout, "boss\tit did not take it" in ran.stdout) == (1, True, True)
+    assert (ran.returncode, "ops\ttaken" in ran.stdout, "boss\tits service did not take it" in ran.stdout) == (
+        1,
+        True,
+        True,
+    )
     world.cli("alarms", "silence", "--destination", "orders", "--for", "1h")
     world.bus.admin.destination("orders")
     world.bus.admin.subscription("orders", "shop", NOBODY)

@@ -155,7 +155,7 @@ async def test_it_tells_once_that_it_opens_and_once_that_it_is_over(world: World
 async def test_a_quiet_bus_writes_nothing(world: World) -> None:
     async with world.running(world.watcher(OPS)):
         await world.clock.advance(3600)
-    assert world.disk.writes == 1
+    assert world.disk.writes == 0
     assert await world.documents.incidents() == []
 
 
