@@ -65,8 +65,10 @@ async def acknowledge_incident(
     incident_id: str, services: ServicesDep, principal: Pauser, body: AcknowledgeBody | None = None
 ) -> IncidentView:
     """Take an incident on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
-    clock, note = services.context.clock, body.note if body is not None else ""
-    await services.alarms.acknowledge(incident_id, Acknowledged(principal.name or principal.id, clock.now(), note))
+    note, now = body.note if body is not None else "", services.context.clock.now()
+    severity = (await services.alarms.incident(incident_id)).severity
+    taken = Acknowledged(principal.name or principal.id, now, note, severity)
+    await services.alarms.acknowledge(incident_id, taken)
     return await _seen(services, principal, incident_id)
 
 

@@ -67,7 +67,7 @@ def _state(incident: Incident, silences: Sequence[Silence], now: int) -> str:
         return "closed"
     if is_silenced(incident, silences, now):
         return "silenced"
-    return "acknowledged" if incident.acknowledged is not None else "open"
+    return "acknowledged" if incident.is_taken_on else "open"
 
 
 def _raised(one: Raised) -> RaisedView:

@@ -71,8 +71,7 @@ class AlarmDocuments:
         return {one.key: found for one in documents for found in _decoded([one], Acknowledged)}
 
     async def acknowledge(self, id_: str, acknowledged: Acknowledged) -> None:
-        """Note that a person has taken on an incident; durable when it returns. Raises ``NotFound``."""
-        await self.incident(id_)
+        """Note that a person has taken on an incident; durable when it returns."""
         await self._documents.put(ACKNOWLEDGED, id_, msgspec.json.encode(acknowledged))
 
     async def silences(self) -> list[Silence]:

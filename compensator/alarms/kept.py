@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -52,6 +53,13 @@ class KeptFile(Protocol):
         ...
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """What the file has: silences as well, so that a start without the store breaks none."""
+
+    watch: Watch
+    silences: list[Silence]
+
+
 class KeptWatch:
     """Incidents on disk before anybody is told of them, and in the store as soon as that takes them.
 
@@ -59,21 +67,27 @@ class KeptWatch:
     ----------
     silences
         As the store had them last.
+    is_behind
+        Whether the store did not answer last, so that others may know more.
     """
 
     def __init__(self, documents: AlarmDocuments, file: KeptFile) -> None:
         self._documents = documents
         self._file = file
-        self._written: Watch | None = None
+        self._written = _Kept(Watch(), [])
         self._stored: Mapping[str, Incident] = {}
-        self._is_behind = True
+        self.is_behind = True
         self._on_disk = Outage(_log, "what is known of alarms is not kept on disk")
         self._in_store = Outage(_log, "incidents are not written to the store, and acknowledgements are not read")
         self.silences: list[Silence] = []
 
     async def read(self) -> Watch:
-        """Return what was known last, by this process's disk and the store together."""
-        return await self.with_stored(await self._read_file())
+        """Return what was known last, by this process's disk and the store together, and learn of the silences."""
+        watch = await self.with_stored(await self._read_file())
+        if not self.is_behind:
+            with suppress(StoreError):
+                self.silences = await self._documents.silences()
+        return watch
 
     async def stored(self, watch: Watch) -> Watch:
         """Return what the store has, for a process that does not tell; while it is away the same as before."""
@@ -86,10 +100,10 @@ class KeptWatch:
                 stored = {one.id: one for one in await self._documents.incidents()}
         except (StoreError, TimeoutError) as error:
             self._in_store.goes_on(error)
-            self._is_behind = True
+            self.is_behind = True
             return None
         self._stored = stored
-        self._is_behind = False
+        self.is_behind = False
         return stored
 
     async def with_stored(self, watch: Watch) -> Watch:
@@ -104,19 +118,20 @@ class KeptWatch:
 
     async def write(self, watch: Watch) -> None:
         """Keep it on disk; durable when it returns, unless the disk takes nothing, which is logged."""
-        if _lasting(self._written or Watch()) == _lasting(watch):
+        kept = _Kept(msgspec.structs.replace(watch, at=0), self.silences)
+        if kept == self._written:
             return
         try:
-            await self._file.write(msgspec.msgpack.encode(watch))
+            await self._file.write(msgspec.msgpack.encode(msgspec.structs.replace(kept, watch=watch)))
         except OSError as error:
             self._on_disk.goes_on(error)
         else:
             self._on_disk.is_over()
-            self._written = watch
+            self._written = kept
 
     async def exchange(self, watch: Watch, now: int) -> Watch:
         """Write to the store what has changed, and return it with what people have acknowledged meanwhile."""
-        if self._is_behind:  # the store was away, and may be another's by now
+        if self.is_behind:  # the store was away, and may be another's by now
             watch = await self.with_stored(watch)
         try:
             async with asyncio.timeout(_WITHIN):
@@ -125,7 +140,7 @@ class KeptWatch:
                 await self._store(found.incidents)
         except (StoreError, TimeoutError) as error:
             self._in_store.goes_on(error)
-            self._is_behind = True
+            self.is_behind = True
             return watch
         self._in_store.is_over()
         return found
@@ -153,11 +168,11 @@ class KeptWatch:
     async def _read_file(self) -> Watch:
         try:
             content = await self._file.read()
-            self._written = msgspec.msgpack.decode(content, type=Watch) if content is not None else None
+            if content is None:
+                return Watch()
+            kept = msgspec.msgpack.decode(content, type=_Kept)
         except (OSError, msgspec.DecodeError) as error:
             _log.error("what was known of alarms cannot be read, people are told anew: %s", error)
-        return self._written or Watch()
-
-
-def _lasting(watch: Watch) -> Watch:
-    return msgspec.structs.replace(watch, at=0)
+            return Watch()
+        self.silences = kept.silences
+        return kept.watch

@@ -10,6 +10,8 @@ from bus.domain.health.channels import Notice
 from bus.domain.health.incidents import Incident
 
 _MOST_LINES: Final = 5
+_STAYS: Final = frozenset({"dead", "rejected", "spool-damaged"})
+"""Rules of what is only not new any more once it is over."""
 _TITLES: Final = {
     Notice.OPENED: "{severity}: {what}",
     Notice.WORSE: "worse, {severity} now: {what}",
@@ -39,7 +41,10 @@ def text_of(notice: Notice, incident: Incident, pages: str, now: int) -> Text:
 def _lines(notice: Notice, incident: Incident, pages: str, now: int) -> Iterator[str]:
     shown = incident.shown
     # A notice without a body is none for Apprise.
-    yield "Nothing is left to do." if notice is Notice.OVER else f"What to do: {shown[0].next_step}."
+    if notice is Notice.OVER and shown[0].rule not in _STAYS:
+        yield "It is not found any more."
+    else:
+        yield f"What to do{' still' if notice is Notice.OVER else ''}: {shown[0].next_step}."
     if len(shown) > 1:
         yield "From the same cause:"
         yield from (f"- {alarm.what}" for alarm in shown[1:_MOST_LINES])

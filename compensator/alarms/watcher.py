@@ -40,6 +40,8 @@ _TROUBLED: Final = 3
 """Failures in a row after which a channel is a part that is not well."""
 _MOST_SERIES: Final = 500
 _BLIND: Final = 4 * INTERVAL
+_CUT_OFF: Final = 60.0
+"""Seconds without the store after which each process that has the role tells."""
 
 
 class Watcher:
@@ -80,13 +82,19 @@ class Watcher:
         self._noise = noise
         self._pages = pages
         self._watch = Watch()
+        self._keeping = asyncio.Lock()
+        self._cut_off_since: float | None = None
         self._looked_at = float("-inf")
         self._failures: dict[str, tuple[int, Said]] = {}
 
     @property
     def is_telling(self) -> bool:
         """Whether it is this process that tells."""
-        return self._is_first()
+        if self._is_first():
+            return True
+        # Then nobody knows whether the first one lives: twice is better than not at all.
+        since = self._cut_off_since
+        return since is not None and self._clock.monotonic() - since > _CUT_OFF
 
     @property
     def trouble(self) -> Said:
@@ -117,6 +125,7 @@ class Watcher:
     async def _look(self) -> None:
         if not self.is_telling:
             self._watch = await self._kept.stored(self._watch)
+            self._note_cut_off()
             return
         facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
         found = alarms(facts, self._book, self._watch.active)
@@ -128,10 +137,17 @@ class Watcher:
         await self._tell_changes(facts)
         self._looked_at = self._clock.monotonic()
         exchanged = await self._kept.exchange(self._watch, now)
+        self._note_cut_off()
         for id_, incident in exchanged.incidents.items():
             # What channels were told meanwhile stays.
             current = self._watch.incidents.get(id_)
             self._change(incident if current is None else current.with_what_was_told(incident))
+
+    def _note_cut_off(self) -> None:
+        if not self._kept.is_behind:
+            self._cut_off_since = None
+        elif self._cut_off_since is None:
+            self._cut_off_since = self._clock.monotonic()
 
     async def _tell_changes(self, facts: Facts) -> None:
         """Have what changed since the last look told as messages of the bus; nothing depends on that."""
@@ -195,8 +211,10 @@ class Watcher:
         while True:
             is_looking = self._clock.monotonic() - self._looked_at < _BLIND
             if self.is_telling and is_looking:
-                self._note(channel, await self._sending.tell(channel, sign_of_life(self._pages), None))
-                await self._clock.sleep(channel.heartbeat / 1000)
+                error = await self._sending.tell(channel, sign_of_life(self._pages), None)
+                self._note(channel, error)
+                pause = channel.heartbeat / 1000
+                await self._clock.sleep(min(pause, _FIRST_PAUSE) if error else pause)
             else:
                 await self._clock.sleep(_TURN)
 
@@ -215,7 +233,9 @@ class Watcher:
         return incident
 
     async def _keep(self) -> None:
-        await self._kept.write(self._watch)
+        """Keep what is known when it is this one's turn, so that nothing older is written over it."""
+        async with self._keeping:
+            await self._kept.write(self._watch)
 
     def measure(self) -> Callable[[], None]:
         """Return what sets the gauges of alarms."""

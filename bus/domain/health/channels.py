@@ -125,7 +125,7 @@ def _is_quiet(channel: Channel, incident: Incident, now: int) -> bool:
 
 
 def _first(channel: Channel, incident: Incident, now: int) -> Notice | None:
-    if channel.after and (incident.acknowledged is not None or now - incident.opened_at < channel.after):
+    if channel.after and (incident.is_taken_on or now - incident.opened_at < channel.after):
         return None
     return Notice.OPENED
 
@@ -133,6 +133,6 @@ def _first(channel: Channel, incident: Incident, now: int) -> Notice | None:
 def _next(channel: Channel, incident: Incident, told: Told, now: int) -> Notice | None:
     if incident.severity.rank < told.severity.rank:
         return Notice.WORSE
-    if channel.repeat and incident.acknowledged is None and now - told.at >= channel.repeat:
+    if channel.repeat and not incident.is_taken_on and now - told.at >= channel.repeat:
         return Notice.AGAIN
     return None

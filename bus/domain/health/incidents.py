@@ -55,11 +55,12 @@ def _first(raised: Raised) -> tuple[int, int, int]:
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Who has taken an incident on, when (ms), and what that person says."""
+    """Who has taken an incident on, when (ms), what that person says, and how bad it was then."""
 
     by: str
     at: int
     note: str = ""
+    severity: Severity = Severity.CRITICAL
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -100,6 +101,12 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self) -> list[Raised]:
         """What it is about: the alarms that are not over, or once it is closed all of them."""
         return self.open_alarms or sorted(self.alarms.values(), key=_first)
+
+    @property
+    def is_taken_on(self) -> bool:
+        """Whether somebody has taken it on, and it has not become worse since."""
+        taken = self.acknowledged
+        return taken is not None and self.severity.rank >= taken.severity.rank
 
     def with_acknowledgement(self, acknowledged: Acknowledged | None) -> Incident:
         """Return it with who has taken it on, the last that is known."""
@@ -180,10 +187,22 @@ def advance(
         alarm = by_key[key]
         id_ = open_by_cause.get(alarm.cause) or open_by_cause.setdefault(alarm.cause, new_id())
         incident = incidents.get(id_) or Incident(id=id_, cause=alarm.cause, opened_at=now, alarms={})
-        incidents[id_] = _joined(incident, key, _raised(alarm, since.pop(key), now))
+        alarms = _with_room(incident.alarms)
+        if len(alarms) < _MOST_ALARMS:
+            joined = {**alarms, key: _raised(alarm, since.pop(key), now)}
+            incidents[id_] = msgspec.structs.replace(incident, alarms=joined)
+        else:  # it stays pending, so that it joins once there is room
+            incidents[id_] = msgspec.structs.replace(incident, left_out=incident.left_out + 1)
     closed = {one.id: _closed(one, now) for one in incidents.values()}
     past = {one.id: one for one in watch.incidents.values() if one.closed_at}
     return Watch(at=now, pending=since, incidents=_kept({**past, **closed}, now))
+
+
+def _with_room(alarms: Mapping[str, Raised]) -> Mapping[str, Raised]:
+    """Return the alarms of an incident, those that are over left out when there is no room for one more."""
+    if len(alarms) < _MOST_ALARMS:
+        return alarms
+    return {key: one for key, one in alarms.items() if not one.over_at}
 
 
 def _followed(
@@ -222,15 +241,9 @@ def _raised(alarm: Alarm, found_at: int, raised_at: int) -> Raised:
     )
 
 
-def _joined(incident: Incident, key: str, raised: Raised) -> Incident:
-    if key not in incident.alarms and len(incident.alarms) >= _MOST_ALARMS:
-        return msgspec.structs.replace(incident, left_out=incident.left_out + 1)
-    return msgspec.structs.replace(incident, alarms={**incident.alarms, key: raised})
-
-
 def _closed(incident: Incident, now: int) -> Incident:
     """Return an incident as closed once nothing of it is left, with some of what it was about."""
-    if incident.open_alarms:
+    if incident.open_alarms or incident.left_out:
         return incident
     worst = sorted(incident.alarms.items(), key=lambda item: _first(item[1]))
     left_out = max(0, len(worst) - _MOST_REMEMBERED)

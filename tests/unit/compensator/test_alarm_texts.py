@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
 from bus.domain.health.alarm import Severity
@@ -24,9 +25,15 @@ def test_each_notice_has_a_title_and_a_body(notice: Notice, count: int, left_out
     title, body = text_of(notice, incident, pages, NOON + 90_000)
     assert "3 messages wait" in title
     assert ("over after 60s" in title) == (notice is Notice.OVER)
-    assert body.startswith("Nothing is left to do." if notice is Notice.OVER else "What to do: look.")
+    assert body.startswith("It is not found any more." if notice is Notice.OVER else "What to do: look.")
     assert (f"and {count - 5 + left_out} more" in body) == (count > 1 and count - 5 + left_out > 0)
     assert body.endswith("/admin/alarms/i1") == bool(pages)
+
+
+def test_what_only_ages_out_is_still_to_be_done() -> None:
+    dead = msgspec.structs.replace(raised(), rule="dead")
+    incident = Incident(id="i1", cause="c", opened_at=NOON, alarms={"a": dead}, closed_at=NOON + 1)
+    assert text_of(Notice.OVER, incident, "", NOON).body.startswith("What to do still: look.")
 
 
 def test_the_worst_is_named_first() -> None:

@@ -12,7 +12,7 @@ import pytest
 from bus.cluster.alarm_documents import AlarmDocuments, Trial
 from bus.domain.health.channels import Channel, Silence
 from bus.domain.health.facts import Facts, Part
-from bus.domain.health.incidents import Acknowledged, Incident, Watch
+from bus.domain.health.incidents import Acknowledged, Incident
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE
 from bus.errors import StoreUnavailable
@@ -259,7 +259,7 @@ async def test_rubbish_on_its_disk_stops_nobody(world: World, content: bytes) ->
     async with world.running(world.watcher(OPS)):
         await world.clock.advance(20)
     assert world.phone.told == [("ops", "critical")]
-    assert msgspec.msgpack.decode(world.disk.content, type=Watch).open
+    assert b"part:kafka" in world.disk.content
 
 
 async def test_rubbish_in_the_store_stops_nobody(world: World) -> None:
@@ -447,3 +447,38 @@ async def test_a_clock_that_is_put_back_delays_nobody(world: World) -> None:
         world.clock.jump(-60 * MINUTE)
         await world.clock.advance(30)
         assert len(world.phone.told) == 2
+
+
+async def test_a_silence_holds_over_a_restart_also_without_the_store(world: World) -> None:
+    await world.documents.silence(Silence(id="1", until=world.clock.now() + 60 * MINUTE, by="eve", at=0, rule="part-*"))
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS)):
+        await world.clock.advance(60)
+    for down in (False, True):
+        world.store.down = down
+        async with world.running(world.watcher(OPS)):
+            await world.clock.advance(60)
+    assert world.phone.told == []
+
+
+async def test_without_the_store_one_that_is_not_the_first_tells_too(world: World) -> None:
+    world.parts = [KAFKA]
+    second = world.watcher(OPS, disk=Disk(), is_first=lambda: False)
+    async with world.running(second):
+        await world.clock.advance(120)
+        assert world.phone.told == []
+        world.store.down = True
+        await world.clock.advance(120)
+        assert world.phone.told == [("ops", "critical")]
+        world.store.down = False
+        await world.clock.advance(20)
+        assert not second.is_telling
+
+
+async def test_a_heartbeat_that_was_not_taken_comes_again_soon(world: World) -> None:
+    world.phone.deaf = {"beat"}
+    async with world.running(world.watcher(Channel("beat", "json://beat", heartbeat=60 * MINUTE))):
+        await world.clock.advance(20)
+        world.phone.deaf = set()
+        await world.clock.advance(10)
+    assert world.phone.told == [("beat", "watches")]

@@ -138,3 +138,13 @@ def test_an_incident_is_silent_when_all_of_it_is() -> None:
 def test_what_is_over_counts_no_more_for_how_bad_it_is() -> None:
     over = raised("b", Severity.CRITICAL, over_at=NOON, gone_at=NOON)
     assert msgspec.structs.replace(incident(raised(), over)).severity is Severity.WARNING
+
+
+def test_who_took_on_a_warning_has_not_taken_on_what_it_became() -> None:
+    late = OPS._replace(after=15 * MINUTE, repeat=HOUR)
+    taken = Acknowledged("eve", NOON, "", Severity.WARNING)
+    worse = incident(raised(severity=Severity.CRITICAL), acknowledged=taken)
+    assert due(late, incident(acknowledged=taken), after=HOUR) is None
+    assert due(late, worse, after=HOUR) is Notice.OPENED
+    told = {"ops": Told(NOON, Severity.CRITICAL)}
+    assert due(late, msgspec.structs.replace(worse, told=told), after=HOUR) is Notice.AGAIN

@@ -143,6 +143,21 @@ def test_a_thousand_alarms_of_one_cause_are_bounded_and_counted() -> None:
     assert (len(closed.alarms), closed.left_out) == (50, 450)
 
 
+def test_what_is_left_out_keeps_its_incident_open_and_takes_the_place_of_what_is_over() -> None:
+    look = Looks()
+    found = [alarm(f"s{number:03}") for number in range(600)]
+    for _ in range(4):
+        look(*found)
+    for _ in range(3):
+        (opened,) = look(*found)
+        assert (len(opened.alarms), opened.left_out) == (500, 100)
+    left = found[500:]
+    look.many(5, *left)
+    (opened,) = look.many(5, *left)
+    assert (opened.id, len(opened.open_alarms), opened.left_out) == ("1", 100, 0)
+    assert look.many(5) == []
+
+
 def test_what_is_long_over_is_forgotten() -> None:
     look = Looks()
     look(alarm(rule="dead"))
