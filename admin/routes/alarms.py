@@ -18,7 +18,7 @@ from bus.cluster.alarm_documents import WATCHER, Trial
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.health.channels import Silence
 from bus.domain.health.incidents import Acknowledged
-from bus.domain.health.rulebook import RULES
+from bus.domain.health.rulebook import RULES, TIMES
 from bus.domain.identity import new_id
 from bus.errors import Conflict, InvalidMessage, NotFound, PeerUnavailable
 from bus.http.openapi import refusals
@@ -28,9 +28,6 @@ from bus.sentences import sentence, sentence_of
 router = APIRouter(tags=["alarms"], route_class=AuditedRoute)
 _TRIED_WITHIN: Final = 40.0
 _LOOK: Final = 0.2
-_TIMES: Final = frozenset(
-    {"age", "certificate", "latency", "producer-queue", "spool-age", "store-checkpoint", "store-oplog", "store-replica"}
-)
 _LONGEST_SILENCE: Final = "30d"
 
 
@@ -164,7 +161,7 @@ def _is_watched(services: AdminServices) -> bool:
 
 def _rule(services: AdminServices, name: str) -> RuleView:
     rule, change = services.book[name], services.book.change(name)
-    limit = format_duration(round(rule.limit)) if rule.limit is not None and name in _TIMES else rule.limit
+    limit = format_duration(round(rule.limit)) if rule.limit is not None and name in TIMES else rule.limit
     return RuleView(
         name=name,
         says=rule.says,

@@ -84,7 +84,7 @@ async def get_overview(
         subscriptions=[_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
         left_out=LeftOutView(destinations=max(0, len(codes) - limit), subscriptions=max(0, len(lanes) - limit)),
         breakers=[_breaker(found) for found in breakers(sight.members) if may(found.destination)],
-        alarms=[_alarm(found) for found in sight.alarms if may(found.destination)],
+        alarms=[_alarm(found) for found in services.observatory.alarms(sight) if may(found.destination)],
         spools=_spools(sight.members) if is_whole else None,
         processes=[_member(member) for member in sight.members] if is_whole else None,
         degraded=_degraded(sight.members) if is_whole else None,

@@ -47,7 +47,7 @@ def own_event(type_: str, key: str, at: int, destination: str = "", subscription
     """Return an event that happened at a time (ms)."""
     return OwnEvent(
         id=new_id(at),
-        key=f"{type_}:{key}",
+        key=f"{at:015d}:{type_}:{key}",  # in the order in which they happened
         type=type_,
         at=format_time(at),
         destination=destination,

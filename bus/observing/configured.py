@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from bus.domain.durations import parse_duration
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel, Quiet
-from bus.domain.health.rulebook import RULES, Change, Rulebook
+from bus.domain.health.rulebook import RULES, TIMES, Change, Rulebook
 from bus.errors import ConfigurationError
 from bus.sentences import said_by, sentence
 from bus.settings import AlarmChannel, AlarmRule, Settings
@@ -35,14 +35,25 @@ def channels_of(settings: Settings) -> list[Channel]:
 
 def _change(name: str, rule: AlarmRule) -> Change:
     where = f"alarm_rules.{name}"
-    limit = _duration(f"{where}.limit", rule.limit) if isinstance(rule.limit, str) else rule.limit
     return Change(
         hold=_optional(f"{where}.hold", rule.hold),
         clear=_optional(f"{where}.clear", rule.clear),
-        limit=limit,
+        limit=_limit(f"{where}.limit", name, rule.limit),
         severity=Severity(rule.severity) if rule.severity is not None else None,
         off=rule.off,
     )
+
+
+def _limit(key: str, rule: str, limit: float | str | None) -> float | None:
+    if limit is None:
+        return None
+    if rule in TIMES:
+        if not isinstance(limit, str):
+            raise ConfigurationError(sentence('{key}: a time such as "15m"', key=key), hint=_SEE)
+        return _duration(key, limit)
+    if isinstance(limit, str):
+        raise ConfigurationError(sentence("{key}: a number", key=key), hint=_SEE)
+    return limit
 
 
 def _channel(name: str, channel: AlarmChannel) -> Channel:

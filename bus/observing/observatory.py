@@ -32,6 +32,7 @@ from bus.observing.reading import Reading
 from bus.stores.rollups import RollupReader
 
 _HOUR: Final = 60 * MINUTE
+_WRITTEN_WITHIN: Final = MINUTE // 2
 _BY_MINUTE, _BY_TEN_MINUTES, *_ = RESOLUTIONS
 
 
@@ -58,7 +59,6 @@ class Sight(NamedTuple):
     retrying: Mapping[Lane, int] | None
     dead: Mapping[Lane, int] | None
     facts: Facts
-    alarms: list[Alarm]
 
 
 class Observatory:
@@ -67,6 +67,7 @@ class Observatory:
     def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader, book: Rulebook) -> None:
         self._context = context
         self._book = book
+        self._judged: tuple[Sight, list[Alarm]] | None = None
         self._introspection = introspection
         self._rollups = rollups
         self._rates = Reading(self._read_rates, context.clock, least=1.0)
@@ -93,6 +94,7 @@ class Observatory:
             dead=_of_known(context, dead) if dead is not None else None,
             delivering=_delivering(rates) if rates is not None else None,
             accepted=accepted,
+            is_blind=dead is None and not context.members.others,
         )
         return Sight(
             now=context.clock.now(),
@@ -102,8 +104,13 @@ class Observatory:
             retrying=retrying,
             dead=dead,
             facts=facts,
-            alarms=alarms(facts, self._book),
         )
+
+    def alarms(self, sight: Sight) -> list[Alarm]:
+        """Return what needs a person in what was seen; worked out once for all who ask."""
+        if self._judged is None or self._judged[0] is not sight:
+            self._judged = (sight, alarms(sight.facts, self._book))
+        return self._judged[1]
 
     async def _read_rates(self) -> Rates:
         """Read the counts of the present minute and the one before."""
@@ -124,9 +131,13 @@ class Observatory:
         return await self._context.store.due(self._context.clock.now())
 
     async def _read_accepted(self) -> Mapping[str, int] | None:
-        """Count the messages of the last ten minutes that all processes have told of; None while the bus is younger."""
-        until = _BY_MINUTE.start(await self._rollups.complete_until())
-        if until - VOLUME_WINDOW < max(member.since for member in self._introspection.members):
+        """Count the messages of ten minutes; None until a receiver has lived so long.
+
+        Not those of the last half minute, within which every process that lives has written what it counted.
+        """
+        until = _BY_MINUTE.start(self._context.clock.now() - _WRITTEN_WITHIN)
+        since = [member.since for member in self._introspection.members if "receiver" in member.roles]
+        if until - VOLUME_WINDOW < min(since, default=until):
             return None
         sheets = await self._rollups.sheets(_BY_MINUTE, until - VOLUME_WINDOW, until)
         found: dict[str, int] = {}

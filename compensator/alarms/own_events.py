@@ -46,7 +46,10 @@ class Changes:
         """Return the events between the look before and this one."""
         before, now = self._seen, _seen(facts, watch)
         self._seen = now
-        return [] if before is None else [*_changes(before, now, facts.now), *_incidents(before, watch)]
+        if before is None:
+            return []
+        found = [*_changes(before, now, facts.now), *_incidents(before, watch)]
+        return [one for one in found if one.destination != CODE]  # what happens to events makes none
 
 
 class OwnEventSender:
@@ -93,7 +96,7 @@ class OwnEventSender:
 
     async def _send(self) -> bool:
         """Send some, and return whether there were any; raises ``ReceiverUnavailable`` when not all were accepted."""
-        events = await self._kept.some()
+        events = await self._kept.some(self._clock.now())
         if not events:
             return False
         urls = self._receivers()
@@ -125,7 +128,7 @@ def _line(event: OwnEvent) -> bytes:
         sent_at=event.at,
         content_type="application/json",
         source="bus",
-        biz_id=event.key[:128],
+        biz_id=event.key.partition(":")[2][:128],
         routing_key=event.type,
         body=msgspec.Raw(msgspec.json.encode(event)),
     )

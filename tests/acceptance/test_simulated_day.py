@@ -57,7 +57,7 @@ def faults(day: Day) -> list[Fault]:
             lambda: admin.destination("direct", transport="direct", rate=1.0),
             lambda: admin.destination("direct", transport="direct"),
         ),
-        Fault("messages to nowhere", "rejected", "rejected:>nowhere", unknown, lambda: None, clears=False),
+        Fault("messages to nowhere", "rejected", "rejected:", unknown, lambda: None, clears=False),
         Fault("deliveries die", "dead", DEAD, shop_is("fail:0.3,status:422"), shop_is("fail:0"), clears=False),
     ]  # fmt: skip
 

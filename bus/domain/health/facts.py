@@ -121,6 +121,8 @@ class Facts(NamedTuple):
         Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not tell.
     saturated
         Subscriptions all of whose permits are in use while deliveries wait for one.
+    is_blind
+        Whether the other processes have never been seen, since the store did not answer from the start.
     lasting
         Causes of incidents that are open: what follows from one is found for a while after it is mended.
     """
@@ -147,4 +149,5 @@ class Facts(NamedTuple):
     delivering: Mapping[Lane, Delivering] | None = None
     accepted: Mapping[str, int] | None = None
     saturated: Collection[Lane] = ()
+    is_blind: bool = False
     lasting: Collection[str] = ()

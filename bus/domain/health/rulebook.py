@@ -13,6 +13,10 @@ from bus.sentences import N_
 
 VOLUME_WINDOW: Final = 10 * MINUTE
 """What ``pv_min`` and ``pv_max`` count."""
+TIMES: Final = frozenset(
+    {"age", "certificate", "latency", "producer-queue", "spool-age", "store-oplog", "store-replica"}
+)
+"""Rules whose limit is a time."""
 HYSTERESIS: Final = 0.8
 """What is over its limit is so until it is below this share of it; what is short of one, until the limit is."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from bus.domain.health.vitals import BreakerFigures
 from bus.domain.own_events import CODE, deaths, own_event
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import StoreUnavailable
-from bus.stores.own_events import COLLECTION, OwnEvents
+from bus.stores.own_events import COLLECTION, KEPT, MOST, OwnEvents
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 from bus.testing.writes import NOON, message, outcome
@@ -123,11 +124,15 @@ class World:
         return OwnEventSender(self.kept, lambda: self.urls, key, lambda: True, self.clock, transport)
 
     async def run(self, sender: OwnEventSender, seconds: int = 5) -> None:
+        posting = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(posting)
         running = asyncio.create_task(sender.run())
         for _ in range(seconds):
             await asyncio.sleep(0.02)  # a thread posts
             await self.clock.advance(1)
         running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        posting.shutdown()  # no post of this run is left
 
     async def left(self) -> int:
         return len(await self.store.list(COLLECTION))
@@ -152,7 +157,7 @@ async def test_kept_events_become_messages_of_the_destination(world: World) -> N
 
 
 async def test_more_than_fit_in_one_request_go_in_several(world: World) -> None:
-    await world.kept.keep(own_event("breaker.opened", str(n), NOON) for n in range(250))
+    await world.kept.keep([own_event("breaker.opened", str(n), NOON) for n in range(250)])
     await world.run(world.sender())
     assert len({line["id"] for line in world.lines}) == 250
     assert await world.left() == 0
@@ -189,3 +194,25 @@ async def test_rubbish_among_them_is_removed(world: World) -> None:
     await world.kept.keep([own_event("breaker.opened", "x", NOON)])
     await world.run(world.sender())
     assert (len(world.lines), await world.left()) == (1, 0)
+
+
+async def test_they_are_bounded_and_too_old_ones_are_dropped(world: World) -> None:
+    for first in range(0, 11_000, 500):
+        await world.kept.keep([own_event("breaker.opened", str(n), NOON) for n in range(first, first + 500)])
+    assert await world.left() == MOST
+    world.clock.jump(KEPT + 1)
+    await world.run(world.sender(), 120)
+    assert (world.lines, await world.left()) == ([], 0)
+
+
+async def test_they_are_told_in_the_order_in_which_they_happened(world: World) -> None:
+    await world.kept.keep([own_event("breaker.opened", "x", NOON), own_event("breaker.closed", "x", NOON + 1)])
+    await world.run(world.sender())
+    assert [line["routing_key"] for line in world.lines] == ["breaker.opened", "breaker.closed"]
+
+
+def test_what_happens_to_subscriptions_of_events_makes_none() -> None:
+    changes = Changes()
+    own = [OpenBreaker("n1", CODE, "tickets", BreakerFigures("open", 1, 2))]
+    changes.since(facts(), Watch())
+    assert changes.since(facts()._replace(breakers=own), Watch()) == []

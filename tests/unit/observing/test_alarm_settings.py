@@ -63,6 +63,8 @@ def test_channels_and_rules_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('[alarm_rules.backlog]\nlimit = "30m"', "alarm_rules.backlog.limit: a number"),
+        ("[alarm_rules.age]\nlimit = 15", "alarm_rules.age.limit: a time"),
         ("[alarm_rules.backlogs]\nlimit = 5", "backlogs"),
         ('[alarm_rules.backlog]\nhold = "soon"', "alarm_rules.backlog.hold"),
         ('[alarm_rules.age]\nlimit = "old"', "alarm_rules.age.limit"),

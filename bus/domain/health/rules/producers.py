@@ -48,7 +48,9 @@ def rejected(facts: Facts) -> Iterator[Alarm]:
         link = "destinations" if place is None else f"destinations/{place}"
         since = min(figures.since for figures in parts)
         subject = f"{source}>{destination}"
-        yield Alarm("rejected", Severity.WARNING, what, step, link, since, place, subject=subject)
+        # Of all that is sent to nowhere one: sources and codes are what anybody writes.
+        cause = f"rejected:{place or ''}"
+        yield Alarm("rejected", Severity.WARNING, what, step, link, since, place, subject=subject, cause=cause)
 
 
 def turned_away(facts: Facts) -> Iterator[Alarm]:

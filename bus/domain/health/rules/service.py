@@ -79,29 +79,32 @@ def _stalled(one: Subscription, found: Progress, waiting: int) -> Alarm:
 
 def _backlog(one: Subscription, found: Waiting, book: Rulebook, active: Collection[str]) -> Alarm | None:
     records = found.records or 0
+    if not book.is_over("backlog", records, own=one.alarms.backlog, was=_key("backlog", one) in active):
+        return None
     what = sentence(
         "{count} messages wait for {name} of {destination}", count=records, name=one.name, destination=one.destination
     )
-    alarm = _alarm("backlog", one, what, _SLOW, found.oldest)
-    return alarm if book.is_over("backlog", records, own=one.alarms.backlog, was=alarm.key in active) else None
+    return _alarm("backlog", one, what, _SLOW, found.oldest)
 
 
 def _age(one: Subscription, found: Waiting, now: int, book: Rulebook, active: Collection[str]) -> Alarm | None:
     if found.oldest is None or not found.oldest:  # 0: of any age, as far as is known
         return None
     age = now - found.oldest
+    if not book.is_over("age", age, own=one.alarms.age, was=_key("age", one) in active):
+        return None
     what = sentence(
         "the oldest message that waits for {name} of {destination} does so for {age}",
         name=one.name,
         destination=one.destination,
         age=about(age),
     )
-    alarm = _alarm("age", one, what, _SLOW, found.oldest)
-    return alarm if book.is_over("age", age, own=one.alarms.age, was=alarm.key in active) else None
+    return _alarm("age", one, what, _SLOW, found.oldest)
 
 
 def _latency(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
-    if found.p99 is None:
+    was = _key("latency", one) in active
+    if found.p99 is None or not book.is_over("latency", found.p99, own=one.alarms.p99, was=was):
         return None
     what = sentence(
         "deliveries to {name} of {destination} are late: p99 is {taken}",
@@ -109,14 +112,15 @@ def _latency(one: Subscription, found: Delivering, book: Rulebook, active: Colle
         destination=one.destination,
         taken=about(round(found.p99)),
     )
-    alarm = _alarm("latency", one, what, _SLOW)
-    return alarm if book.is_over("latency", found.p99, own=one.alarms.p99, was=alarm.key in active) else None
+    return _alarm("latency", one, what, _SLOW)
 
 
 def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
     if found.attempts < _LEAST_ATTEMPTS:
         return None
     share = found.failed / found.attempts
+    if not book.is_over("errors", share, own=one.alarms.error_rate, was=_key("errors", one) in active):
+        return None
     what = sentence(
         "{share} of the attempts at {name} of {destination} fail",
         share=f"{share:.0%}",
@@ -124,8 +128,7 @@ def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collec
         destination=one.destination,
     )
     step = sentence("look at its failures, and send it a sample once it is repaired; what failed is tried again")
-    alarm = _alarm("errors", one, what, step)
-    return alarm if book.is_over("errors", share, own=one.alarms.error_rate, was=alarm.key in active) else None
+    return _alarm("errors", one, what, step)
 
 
 def _saturated(one: Subscription) -> Alarm:
@@ -140,6 +143,11 @@ def _saturated(one: Subscription) -> Alarm:
 
 
 _SLOW: Final = sentence("see how fast it answers, whether it fails, and how many permits it has")
+
+
+def _key(rule: str, one: Subscription) -> str:
+    """Return the key of an alarm of a subscription, as `Alarm.key` does, before there is one."""
+    return f"{rule}:{one.destination}/{one.name}"
 
 
 def _alarm(rule: str, one: Subscription, what: Sentence, step: Sentence, since: int | None = None) -> Alarm:

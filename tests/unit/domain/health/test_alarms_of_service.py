@@ -188,3 +188,9 @@ def test_what_nobody_reads_without_a_dispatcher_or_a_broker_follows_from_that() 
     down = [Part("kafka", "it does not answer", "o1", "n1")]
     causes = {one.rule: one.cause for one in found(progress=progress, destinations=on_kafka, parts=down)}
     assert causes == {"part-down": "part:kafka", "stalled": "part:kafka"}
+
+
+def test_who_has_never_seen_the_others_says_nothing_of_them() -> None:
+    assert rules(roles=()) == ["role-missing"] * 3
+    assert rules(roles=(), is_blind=True) == []
+    assert not is_known(Facts((), is_blind=True), "breaker-open:orders/shop")
