@@ -24,7 +24,7 @@ from bus.errors import BackupError
 from bus.files import open_private
 from bus.ports.clock import Clock
 from bus.settings import Settings
-from bus.spool import copying as spool_copying
+from bus.spool.recovery import copying as spool_copying
 from bus.stores.snapshot import kept_files
 from bus.stores.sqlite import copying as store_copying
 from bus.stores.sqlite.partitions.directory import CONTROL
