@@ -4,28 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 1.0
+Value = TypeVar("Value")
 
 
-@contextmanager
-def cancellable() -> Iterator[None]:
-    """Raise ``CancelledError`` at the end of a block in which this task was cancelled, whatever came of the block.
+async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> Value:
+    """Return what comes of work within so many seconds; it is cancelled at most once, and has ended when this returns.
 
-    For calls of libraries that use ``asyncio.wait_for``: before Python 3.12 that returns its result, and loses the
-    cancellation, when both come in one turn of the loop (CPython issue 86296). A task that is to end would go on.
+    For libraries that use ``asyncio.wait_for``, which before Python 3.12 does not survive two cancellations, as of two
+    deadlines: at the second it leaves while what it waits for still takes a lock back, which nobody gives up then. And
+    when a result and a cancellation come in one turn of the loop, it loses the cancellation (CPython issue 86296).
+
+    Raises
+    ------
+    TimeoutError
+        It took longer. What the work raises is raised as it is.
     """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
+    task = asyncio.create_task(work)
     try:
-        yield
+        await asyncio.wait({task}, timeout=within)
     finally:
-        if task is not None and task.cancelling() > before:
-            raise asyncio.CancelledError
+        if not task.done():
+            await _cancelled(task)
+    if task.cancelled():
+        raise TimeoutError
+    return task.result()
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end, however often the caller is cancelled meanwhile; raise that after it."""
+    task.cancel()
+    interrupted: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
 
 
 async def first_of(*waits: Awaitable[object], within: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Whoever waits for the first of several leaves nothing behind."""
+"""Whoever waits for the first of several leaves nothing behind, and what is cancelled twice is cancelled once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.waits import first_of
+from bus.waits import cancelled_once, first_of
 
 
 class Wait:
@@ -47,3 +47,69 @@ async def test_who_is_cancelled_cancels_them_all() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert all(wait.has_ended for wait in waits)
+
+
+class Ending:
+    """Waits for ever, takes its time to end, and counts how often that was cut off."""
+
+    def __init__(self) -> None:
+        self.cut = 0
+        self.may_end = asyncio.Event()
+        self.has_ended = False
+
+    async def __call__(self) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            while not self.may_end.is_set():
+                try:
+                    await self.may_end.wait()
+                except asyncio.CancelledError:
+                    self.cut += 1
+            self.has_ended = True
+        return "never"
+
+
+async def test_work_is_given_its_result_and_its_error() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    assert await cancelled_once(asyncio.sleep(0, "done"), within=5) == "done"
+    with pytest.raises(ValueError, match="no"):
+        await cancelled_once(fail(), within=5)
+
+
+async def test_work_that_takes_too_long_has_ended_when_that_is_told() -> None:
+    work = Ending()
+    work.may_end.set()
+    with pytest.raises(TimeoutError):
+        await cancelled_once(work(), within=0.01)
+    assert work.has_ended
+
+
+async def test_work_whose_caller_is_cancelled_again_and_again_is_cancelled_once() -> None:
+    work = Ending()
+    waiting = asyncio.create_task(cancelled_once(work(), within=60))
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+        waiting.cancel()
+    await asyncio.sleep(0.001)
+    assert not waiting.done()
+    work.may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert (work.has_ended, work.cut) == (True, 0)
+
+
+async def test_a_result_does_not_hide_that_the_caller_was_cancelled() -> None:
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def work() -> str:
+        return await asyncio.wait_for(answer, 60)
+
+    waiting = asyncio.create_task(cancelled_once(work(), within=60))
+    await asyncio.sleep(0.001)
+    answer.set_result("late")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from bson import ObjectId
 from msgspec import structs
-from pymongo import DeleteMany, UpdateOne
+from pymongo import DeleteMany, DeleteOne, UpdateOne
 
 from bus.domain.delivery.delivery import Compensation, rewound
 from bus.ports.store import NEVER, KeyRows, Unfinished
@@ -104,15 +104,11 @@ class Compensations:
 
     async def due(self) -> dict[LaneKey, int]:
         """Return how many rows each subscription has."""
-        async with self._connection.exchange(f"count {COMPENSATIONS}"):
-            # The condition makes the server count in an index; without one it reads every row with its message.
-            stages: list[Form] = [{"$match": {"lane": {"$gte": ""}}}, {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
-            groups = await (await self._rows.aggregate(stages)).to_list(None)
-        return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
+        return await self._count({})
 
     async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
         """Return the rows of each subscription that has some."""
-        rows, due = await self._count({"$gte": 0}), await self._count({"$lte": now})
+        rows, due = await self._count({"ready_at": {"$gte": 0}}), await self._count({"ready_at": {"$lte": now}})
         found: dict[LaneKey, Unfinished] = {}
         for lane, count in rows.items():
             # Each is one look into the index; an accumulator for the least would look at all.
@@ -120,12 +116,12 @@ class Compensations:
             found[lane] = Unfinished(count, due.get(lane, 0), next_at)
         return found
 
-    async def _count(self, ready_at: Form) -> dict[LaneKey, int]:
-        """Count rows by subscription, from the index of both fields alone."""
-        match: Form = {"$match": {"lane": {"$gte": ""}, "ready_at": ready_at}}
-        async with self._connection.exchange(f"count {COMPENSATIONS}"):
-            stages: list[Form] = [match, {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}]
-            groups = await (await self._rows.aggregate(stages)).to_list(None)
+    async def _count(self, condition: Form) -> dict[LaneKey, int]:
+        """Count rows by subscription, from an index alone, as long as the condition is one of its fields."""
+        # Without a condition for the subscription the server would read every row with its message.
+        match: Form = {"$match": {"lane": {"$gte": ""}, **condition}}
+        counted: Form = {"$group": {"_id": "$lane", "rows": {"$sum": 1}}}
+        groups = await self._connection.aggregate(COMPENSATIONS, [match, counted])
         return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
 
     async def _first(self, condition: Form) -> int | None:
@@ -144,9 +140,8 @@ class Compensations:
         if after is not None:
             wanted["order_key"] = {"$gt": after}
         group: Form = {"_id": "$order_key", "rows": {"$sum": 1}}
-        async with self._connection.exchange(f"count {COMPENSATIONS}"):
-            stages: list[Form] = [{"$match": wanted}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": limit}]
-            groups = await (await self._rows.aggregate(stages)).to_list(None)
+        stages: list[Form] = [{"$match": wanted}, {"$group": group}, {"$sort": {"_id": 1}}, {"$limit": limit}]
+        groups = await self._connection.aggregate(COMPENSATIONS, stages)
         found: list[KeyRows] = []
         for piece in slices(groups, most=_AT_ONCE):
             last = await asyncio.gather(*(self._last_place(lane, each["_id"]) for each in piece))
@@ -188,9 +183,7 @@ class Compensations:
             names[generation].append(_name(message_id, subscription))
         for generation, ended in names.items():
             for piece in slices(ended):
-                condition = {"_id": {"$in": piece}, "generation": {"$lte": generation}}
-                async with self._connection.exchange(f"remove from {COMPENSATIONS}"):
-                    await self._rows.bulk_write([DeleteMany(condition)], ordered=False)
+                await self._remove([DeleteMany({"_id": {"$in": piece}, "generation": {"$lte": generation}})])
 
     async def _put(self, rows: Sequence[Compensation]) -> None:
         """Insert rows; one that is there already is replaced where it is older.
@@ -220,8 +213,15 @@ class Compensations:
 
     async def _update(self, updates: list[UpdateOne]) -> int:
         """Run conditional updates and return how many found their row."""
-        async with self._connection.exchange(f"update {COMPENSATIONS}"):
-            return (await self._rows.bulk_write(updates, ordered=False)).matched_count
+        done = await self._connection.exchange(
+            f"update {COMPENSATIONS}", lambda: self._rows.bulk_write(updates, ordered=False)
+        )
+        return done.matched_count
+
+    async def _remove(self, removals: list[DeleteMany | DeleteOne]) -> None:
+        await self._connection.exchange(
+            f"remove from {COMPENSATIONS}", lambda: self._rows.bulk_write(removals, ordered=False)
+        )
 
     async def _candidates(self, now: int, room: dict[LaneKey, int], limit: int) -> list[Form]:
         """Return rows that are ready, without what they carry, one of each subscription in turn."""
@@ -250,8 +250,7 @@ class Compensations:
         )
         names: Sequence[object] = [form.get("lane") for form in forms]
         if len(forms) == _FEW_READY:
-            async with self._connection.exchange(f"read {COMPENSATIONS}"):
-                names = await self._rows.distinct("lane")
+            names = await self._connection.exchange(f"read {COMPENSATIONS}", lambda: self._rows.distinct("lane"))
         return {lane_of(name) for name in names if isinstance(name, str)}
 
     def _in_turn(self, lanes: Iterable[LaneKey]) -> list[LaneKey]:
@@ -309,8 +308,7 @@ class Compensations:
     async def _set_aside(self, form: Form, error: Damaged) -> None:
         for whole in await self._connection.find(COMPENSATIONS, {"_id": form["_id"]}):
             await self._damaged.set_aside(COMPENSATIONS, whole, error)
-            async with self._connection.exchange(f"remove from {COMPENSATIONS}"):
-                await self._rows.delete_one({"_id": whole["_id"], "order": {"$eq": whole.get("order")}})
+            await self._remove([DeleteOne({"_id": whole["_id"], "order": {"$eq": whole.get("order")}})])
 
 
 def _name(message_id: str, subscription: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
@@ -18,10 +17,11 @@ from pymongo.read_concern import ReadConcern
 
 from bus.errors import ConfigurationError
 from bus.stores.mongodb.errors import translate, translating
-from bus.waits import cancellable
+from bus.waits import cancelled_once
 
 Form = dict[str, Any]
 Collection = AsyncCollection[Form]
+Value = TypeVar("Value")
 
 DATABASE: Final = "bus"
 DEADLINE: Final = 5.0  # seconds for one exchange with the server
@@ -128,9 +128,8 @@ class Connection:
         found: bool = self._client.topology_description.has_writable_server()
         return found
 
-    @asynccontextmanager
-    async def exchange(self, what: str) -> AsyncIterator[None]:
-        """Give one exchange with the server a deadline, and raise the store's errors; ``what`` is for their text.
+    async def exchange(self, what: str, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
+        """Do one exchange with the server within a deadline, and raise the store's errors; ``what`` is for their text.
 
         Raises
         ------
@@ -145,9 +144,7 @@ class Connection:
             raise translate(self._missed, what) from self._missed
         with translating(what):
             try:
-                async with asyncio.timeout(DEADLINE):
-                    with cancellable():
-                        yield
+                return await cancelled_once(work(), within=DEADLINE)
             except ServerSelectionTimeoutError as missed:
                 # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
                 self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()
@@ -168,12 +165,19 @@ class Connection:
 
         With ``settled`` as a majority has them, so that no change of primary takes back what was read.
         """
-        async with self.exchange(f"read {collection}"):
-            concern = _MAJORITY if settled else None
-            found = self._database.get_collection(collection, read_concern=concern).find(
-                condition, fields, sort=sort, skip=skip, limit=limit, batch_size=limit or _BATCH
-            )
-            return await found.to_list(None)
+        concern = _MAJORITY if settled else None
+        found = self._database.get_collection(collection, read_concern=concern).find(
+            condition, fields, sort=sort, skip=skip, limit=limit, batch_size=limit or _BATCH
+        )
+        return await self.exchange(f"read {collection}", lambda: found.to_list(None))
+
+    async def aggregate(self, collection: str, stages: Sequence[Form]) -> list[Form]:
+        """Return what a pipeline of the server makes of a collection; raises as ``exchange`` does."""
+
+        async def groups() -> list[Form]:
+            return await (await self[collection].aggregate(stages)).to_list(None)
+
+        return await self.exchange(f"count {collection}", groups)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -75,8 +75,11 @@ class Documents:
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; durable when it returns."""
-        async with self._connection.exchange(f"remove from {DOCUMENTS}"):
-            return (await self._documents.delete_one({"_id": _name(collection, key)})).deleted_count > 0
+        condition = {"_id": _name(collection, key)}
+        done = await self._connection.exchange(
+            f"remove from {DOCUMENTS}", lambda: self._documents.delete_one(condition)
+        )
+        return done.deleted_count > 0
 
     def _read(self, forms: Sequence[Form]) -> builtins.list[Document]:
         documents: list[Document] = []
@@ -101,7 +104,8 @@ class Documents:
         """Write a document whose version is still the present one; whether it was."""
         name = _name(collection, key)
         new: dict[str, Any] = {"version": present + 1, "value": value}
-        async with self._connection.exchange(f"write {DOCUMENTS}"):
+
+        async def write() -> bool:
             if present:
                 changed = await self._documents.update_one({"_id": name, "version": present}, {"$set": new})
                 return changed.matched_count > 0
@@ -109,7 +113,9 @@ class Documents:
                 await self._documents.insert_one({"_id": name, "collection": collection, "key": key, **new})
             except DuplicateKeyError:
                 return False
-        return True
+            return True
+
+        return await self._connection.exchange(f"write {DOCUMENTS}", write)
 
 
 def _name(collection: str, key: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from pymongo.errors import BulkWriteError
 
-from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes
 
 Item = TypeVar("Item")
@@ -47,12 +48,19 @@ async def insert_new(
     """
     present: set[str] = set()
     for piece in slices(forms, size):
-        async with connection.exchange(f"insert into {collection}"):
-            try:
-                await connection[collection].insert_many(piece, ordered=False)
-            except BulkWriteError as error:
-                failed = failed_writes(error)
-                if error.details["writeConcernErrors"] or any(code != DUPLICATE_KEY for _, code, _ in failed):
-                    raise
-                present |= {piece[place]["_id"] for place, _, _ in failed}
+        present |= await connection.exchange(
+            f"insert into {collection}", partial(_insert, connection[collection], piece)
+        )
     return present
+
+
+async def _insert(into: Collection, forms: Sequence[Form]) -> set[str]:
+    """Insert documents and return the ids of those that were there already; raises the driver's errors."""
+    try:
+        await into.insert_many(forms, ordered=False)
+    except BulkWriteError as error:
+        failed = failed_writes(error)
+        if error.details["writeConcernErrors"] or any(code != DUPLICATE_KEY for _, code, _ in failed):
+            raise
+        return {forms[place]["_id"] for place, _, _ in failed}
+    return set()

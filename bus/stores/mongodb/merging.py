@@ -145,9 +145,10 @@ class Merge:
         """
         held = next((held for held in self.held.values() if held.stored), None)
         if held is not None and not self.wrote:
-            async with self._connection.exchange(f"write {self.label.traces}"):
-                same = {"retention_days": held.trace.retention_days}
-                await self._traces.update_one(_as_read(held.stored), {"$set": same})
+            present, same = _as_read(held.stored), {"$set": {"retention_days": held.trace.retention_days}}
+            await self._connection.exchange(
+                f"write {self.label.traces}", lambda: self._traces.update_one(present, same)
+            )
 
     def check(self) -> None:
         """Raise the error of a document that the server refused, now that all others are written."""
@@ -184,13 +185,16 @@ class Merge:
     async def _bulk(self, operations: list[Operation]) -> tuple[int, list[tuple[int, int, str]]]:
         """Return how many updates found their document, and the operations that the server refused."""
         self.wrote = True
-        async with self._connection.exchange(f"write {self.label.traces}"):
+
+        async def write() -> tuple[int, list[tuple[int, int, str]]]:
             try:
                 return (await self._traces.bulk_write(operations, ordered=False)).matched_count, []
             except BulkWriteError as error:
                 if error.details["writeConcernErrors"]:
                     raise
                 return error.details["nMatched"], failed_writes(error)
+
+        return await self._connection.exchange(f"write {self.label.traces}", write)
 
     def _refuse(self, message_id: str, code: int, text: str) -> None:
         if self._refused is None or not self._refused.retriable:

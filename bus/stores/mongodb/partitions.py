@@ -45,8 +45,8 @@ class Partitions:
         now = self._clock.monotonic()
         if now - self._prepared.get(label, float("-inf")) <= PREPARED:
             return
-        async with self._connection.exchange(f"make the indexes of {label.traces}"):
-            await self._connection[label.traces].create_indexes(TRACES)
+        traces = self._connection[label.traces]
+        await self._connection.exchange(f"make the indexes of {label.traces}", lambda: traces.create_indexes(TRACES))
         self._prepared[label] = now
         self._listed.add(label)
         self._lanes.pop(label, None)
@@ -69,11 +69,12 @@ class Partitions:
         """Remove a partition; the list of its subscriptions first, so that a crash between leaves no list behind."""
         self._prepared.pop(label, None)
         self._lanes.pop(label, None)
-        async with self._connection.exchange(f"forget the subscriptions of {label.name}"):
-            await self._connection[LANES].delete_many({"partition": label.name})
+        lanes = self._connection[LANES]
+        await self._connection.exchange(
+            f"forget the subscriptions of {label.name}", lambda: lanes.delete_many({"partition": label.name})
+        )
         for name in (label.traces, label.bodies):
-            async with self._connection.exchange(f"drop {name}"):
-                await self._connection[name].drop()
+            await self._drop(name)
         self._listed.discard(label)
 
     async def drop_orphans(self, before_day: int) -> None:
@@ -82,9 +83,13 @@ class Partitions:
         for name in await self._collections("bodies_"):
             label = label_of_bodies(name)
             if label is not None and label not in present and label.day + label.retention_days < before_day:
-                async with self._connection.exchange(f"drop {name}"):
-                    await self._connection[name].drop()
+                await self._drop(name)
+
+    async def _drop(self, name: str) -> None:
+        await self._connection.exchange(f"drop {name}", self._connection[name].drop)
 
     async def _collections(self, prefix: str) -> list[str]:
-        async with self._connection.exchange("list the collections"):
-            return await self._connection.database.list_collection_names(filter={"name": {"$regex": f"^{prefix}"}})
+        database, named = self._connection.database, {"name": {"$regex": f"^{prefix}"}}
+        return await self._connection.exchange(
+            "list the collections", lambda: database.list_collection_names(filter=named)
+        )

@@ -33,7 +33,7 @@ from bus.ports.store import (
 from bus.stores.gathering import Gathering
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations
-from bus.stores.mongodb.connection import Connection
+from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
 from bus.stores.mongodb.dropping import Dropping, Expiry
@@ -276,8 +276,10 @@ class MongodbStore:
                 raise StoreUnavailable(self._unprepared.said, hint=self._unprepared.hint_said)
             try:
                 await self._check_format()
-                async with self._connection.exchange("make the indexes of unfinished work"):
-                    await self._connection[COMPENSATIONS].create_indexes(ROWS)
+                rows = self._connection[COMPENSATIONS]
+                await self._connection.exchange(
+                    "make the indexes of unfinished work", lambda: rows.create_indexes(ROWS)
+                )
             except StoreUnavailable as error:
                 self._unprepared = StoreUnavailable(error.said, hint=error.hint_said)
                 raise
@@ -285,13 +287,17 @@ class MongodbStore:
 
     async def _check_format(self) -> None:
         meta = self._connection[META]
-        async with self._connection.exchange("read the version of the database's format"):
-            found = await meta.find_one({"_id": "format"})
-            if found is None:
-                try:
-                    await meta.insert_one({"_id": "format", "version": _FORMAT})
-                except DuplicateKeyError:
-                    found = await meta.find_one({"_id": "format"})
+
+        async def read() -> Form | None:
+            if (found := await meta.find_one({"_id": "format"})) is not None:
+                return found
+            try:
+                await meta.insert_one({"_id": "format", "version": _FORMAT})
+            except DuplicateKeyError:
+                return await meta.find_one({"_id": "format"})
+            return None
+
+        found = await self._connection.exchange("read the version of the database's format", read)
         version = found.get("version") if found is not None else _FORMAT
         if not isinstance(version, int) or version > _FORMAT:
             raise ConfigurationError(

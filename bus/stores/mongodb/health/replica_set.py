@@ -31,8 +31,9 @@ async def read_health(connection: Connection) -> StoreFigures:
     """
     client = connection.database.client
     try:
-        async with connection.exchange("read the state of the replica set"):
-            status = await client.admin.command("replSetGetStatus")
+        status = await connection.exchange(
+            "read the state of the replica set", lambda: client.admin.command("replSetGetStatus")
+        )
         members = members_of(status)
     except StoreUnavailable:
         raise
@@ -40,8 +41,7 @@ async def read_health(connection: Connection) -> StoreFigures:
         _log.debug("the state of the replica set is not known: %s", error)
         return StoreFigures()
     try:
-        async with connection.exchange("read the oplog"):
-            return await _with_oplog(client, members)
+        return await connection.exchange("read the oplog", lambda: _with_oplog(client, members))
     except StoreUnavailable:
         raise
     except StoreError as error:

@@ -46,6 +46,21 @@ async def test_a_server_is_looked_for_again_later(away: Connection, monkeypatch:
     assert await ask(away) > first / 2
 
 
+async def test_calls_that_two_deadlines_end_at_once_leave_the_driver_as_it_was(
+    away: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_KNOWN_AWAY", 0.0)
+
+    async def cut_off() -> None:
+        async with asyncio.timeout(0.1), asyncio.timeout(0.1):
+            await away.find("documents", {})
+
+    cut = await asyncio.gather(*(cut_off() for _ in range(20)), return_exceptions=True)
+    assert {type(one) for one in cut} == {TimeoutError}
+    async with asyncio.timeout(5):
+        await ask(away)
+
+
 class Condition(dict[str, Any]):
     """One that can be referred to weakly."""
 
