@@ -18,8 +18,9 @@ async def test_a_queue_is_judged_by_what_its_consumers_get(primary: RabbitmqServ
         await others.ensure("billing")
         key = (found.code, "billing")
 
-        def verdict() -> Verdict:
-            return others.transport.progress()[key].verdict
+        def verdict() -> Verdict | None:
+            seen = others.transport.progress().get(key)
+            return None if seen is None else seen.verdict
 
         await confirmed(found, *found.messages(MORE_THAN_ARE_FETCHED))
         await eventually(lambda: verdict() is Verdict.STOPPED)
