@@ -84,6 +84,16 @@ def apt_get(*arguments: str, cwd: Path | None = None) -> None:
             run(["apt-get", *arguments], cwd=cwd, env=env)
 
 
+def unpack_packages(into: Path, *names: str) -> None:
+    """Download packages of Debian and unpack them below a folder, without installing any; raises ``InstallFailed``."""
+    downloads = into / "downloads"
+    downloads.mkdir(parents=True)
+    apt_get("download", "--quiet", *names, cwd=downloads)
+    for package in downloads.glob("*.deb"):
+        run(["dpkg-deb", "-x", str(package), str(into)])
+    shutil.rmtree(downloads)
+
+
 def say(text: str) -> None:
     """Print one line of progress."""
     print(text, file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.servers.cache import apt_get, cache_dir, install_once, run, say
+from tests.servers.cache import cache_dir, install_once, run, say, unpack_packages
 
 RELEASE = "bookworm"
 FOLDER = f"debian-{RELEASE}"
@@ -29,10 +29,7 @@ def install() -> Path:
 
 def _build(work: Path) -> None:
     tools = work / "tools"
-    tools.mkdir()
-    apt_get("download", "--quiet", "debootstrap", cwd=tools)
-    for package in tools.glob("*.deb"):
-        run(["dpkg-deb", "-x", str(package), str(tools)])
+    unpack_packages(tools, "debootstrap")
     env = {"DEBOOTSTRAP_DIR": str(tools / "usr/share/debootstrap")}
     made = work / ROOT
     run(["sh", str(tools / "usr/sbin/debootstrap"), "--variant=minbase", RELEASE, str(made)], env=env)

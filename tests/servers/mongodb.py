@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.servers.cache import InstallFailed, apt_get, cache_dir, install_once, run
+from tests.servers.cache import InstallFailed, cache_dir, install_once, run, unpack_packages
 
 VERSION = "1.24.0"
 MODULE = f"github.com/FerretDB/FerretDB@v{VERSION}"
@@ -143,12 +143,7 @@ def _apply(patch: Patch, path: Path) -> None:
 
 def _fetch_postgresql(work: Path) -> None:
     """Unpack Debian's packages into the folder; nothing of the machine changes and no service starts."""
-    packages = work / "packages"
-    packages.mkdir()
-    apt_get("download", "--quiet", *DEBIAN_PACKAGES, cwd=packages)
-    for package in sorted(packages.glob("*.deb")):
-        run(["dpkg-deb", "-x", str(package), str(work / "postgresql")])
-    shutil.rmtree(packages)
+    unpack_packages(work / "postgresql", *DEBIAN_PACKAGES)
     postgres = work / "postgresql" / POSTGRESQL / "postgres"
     linked = run(["ldd", str(postgres)], env={"LD_LIBRARY_PATH": str(libraries_of(work))})
     absent = [line.split()[0] for line in linked.splitlines() if "not found" in line]

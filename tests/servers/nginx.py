@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import httpx
 
 from tests.harness.http import PLAIN
 from tests.harness.process import free_port
-from tests.servers.cache import apt_get, cache_dir, install_once, run
+from tests.servers.cache import cache_dir, install_once, unpack_packages
 from tests.servers.running import LocalServer
 
 FOLDER = "nginx"
@@ -28,12 +27,7 @@ def install() -> Path:
 
 
 def _build(work: Path) -> None:
-    downloads = work / "downloads"
-    downloads.mkdir()
-    apt_get("download", "--quiet", "nginx", cwd=downloads)
-    for package in downloads.glob("*.deb"):
-        run(["dpkg-deb", "-x", str(package), str(work)])
-    shutil.rmtree(downloads)
+    unpack_packages(work, "nginx")
 
 
 class NginxServer(LocalServer):

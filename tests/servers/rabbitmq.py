@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.harness.process import Child, free_port
 from tests.harness.waiting import wait_until
-from tests.servers.cache import InstallFailed, apt_get, cache_dir, install_once, run
+from tests.servers.cache import InstallFailed, cache_dir, install_once, run, unpack_packages
 from tests.servers.running import LocalServer
 
 VERSION = "3.10.8"
@@ -59,10 +59,7 @@ def install_management() -> Path:
 
 def _unpack_management(work: Path) -> None:
     package = work / "package"
-    package.mkdir()
-    apt_get("download", "--quiet", "rabbitmq-server", cwd=package)
-    (deb,) = package.glob("*.deb")
-    run(["dpkg-deb", "-x", str(deb), str(package)])
+    unpack_packages(package, "rabbitmq-server")
     for name in MANAGEMENT_PLUGINS:
         (folder,) = (package / SERVER / "plugins").glob(f"{name}-{VERSION}")
         folder.rename(work / folder.name)
@@ -71,12 +68,7 @@ def _unpack_management(work: Path) -> None:
 
 def _unpack(work: Path) -> None:
     packages = ["rabbitmq-server", *(f"erlang-{name}" for name in APPLICATIONS)]
-    downloads = work / "downloads"
-    downloads.mkdir()
-    apt_get("download", "--quiet", *packages, cwd=downloads)
-    for package in sorted(downloads.glob("*.deb")):
-        run(["dpkg-deb", "-x", str(package), str(work)])
-    shutil.rmtree(downloads)
+    unpack_packages(work, *packages)
     _remove_plugins(work / SERVER / "plugins")
     (work / ERLANG / "bin" / "erl").write_text(ERL)
     if not (work / SERVER).is_dir():
