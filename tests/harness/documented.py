@@ -242,7 +242,8 @@ class _Terminal:
         self._log, self._errors = folder / f".{name}.out", folder / f".{name}.err"
         with self._log.open("wb") as output, self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                ["bash", "-euo", "pipefail", "-c", text],
+                # Who starts the tests in the background has Ctrl-C ignored, by all below too; a reader has not.
+                ["env", "--default-signal=INT", "bash", "-euo", "pipefail", "-c", text],
                 cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True,
             )  # fmt: skip
         wait_until(self._speaks, within=WITHIN, what=f"something that prints: {text}", state=self.errors)
