@@ -19,11 +19,12 @@ class AcknowledgeBody(Body):
 
 
 class SilenceBody(Body):
-    """What nobody is told of, and for how long; in ``rule``, ``destination`` and ``subscription`` ``*`` is any text.
+    """What nobody is told of, and for how long; in all but ``for`` and ``note`` ``*`` is any text.
 
-    Empty ones are any; one of the three at least is given.
+    ``cause`` is that of an incident. Empty ones are any; one of the four at least is given.
     """
 
+    cause: Pattern = ""
     rule: Pattern = ""
     destination: Pattern = ""
     subscription: Pattern = ""

@@ -80,10 +80,10 @@ async def list_silences(services: ServicesDep, _: Reader) -> Listing[SilenceView
 @router.post("/alarm-silences", status_code=201)
 async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pauser) -> SilenceView:
     """Have nobody told of alarms that match, for at most 30 days; pages go on to show them."""
-    if not (body.rule + body.destination + body.subscription).strip("*"):
+    if not (body.cause + body.rule + body.destination + body.subscription).strip("*"):
         raise InvalidMessage(
             sentence("a silence of everything is not taken"),
-            hint=sentence("give rule, destination or subscription; * is any text in them"),
+            hint=sentence("give cause, rule, destination or subscription; * is any text in them"),
             field="rule",
         )
     duration = parse_duration(body.duration)
@@ -96,6 +96,7 @@ async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pause
         by=principal.name or principal.id,
         at=now,
         note=body.note,
+        cause=body.cause,
         rule=body.rule,
         destination=body.destination,
         subscription=body.subscription,

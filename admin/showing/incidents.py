@@ -28,6 +28,7 @@ def silence_view(silence: Silence) -> SilenceView:
     """Return a silence as people read it."""
     return SilenceView(
         id=silence.id,
+        cause=silence.cause,
         rule=silence.rule,
         destination=silence.destination,
         subscription=silence.subscription,

@@ -73,6 +73,7 @@ class SilenceView(View, kw_only=True):
     """Nobody is told of alarms that match until ``until``."""
 
     id: str
+    cause: str
     rule: str
     destination: str
     subscription: str

@@ -6,7 +6,7 @@ from typing import Final
 
 from nicegui import ui
 
-from admin.models.responses.alarms import IncidentView, RaisedView
+from admin.models.responses.alarms import IncidentView
 from admin.pages.parts.alarms import place_of
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button, to
@@ -107,7 +107,7 @@ class IncidentCard:
             return
         if found.acknowledged is None:
             button(t("Take it on…"), lambda: self._take_on(found), icon="person", kind="primary")
-        button(t("Silence…"), lambda: self._silence(found.alarms[0]), icon="notifications_off")
+        button(t("Silence…"), lambda: self._silence(found.cause), icon="notifications_off")
 
     def _take_on(self, found: IncidentView) -> None:
         viewer, t = self._viewer, self._viewer.t
@@ -123,17 +123,15 @@ class IncidentCard:
 
             answers(viewer, asking, t("Take it on"), act)
 
-    def _silence(self, alarm: RaisedView) -> None:
+    def _silence(self, cause: str) -> None:
         viewer, t = self._viewer, self._viewer.t
-        wanted = {"rule": alarm.rule, "destination": alarm.destination or "", "subscription": alarm.subscription or ""}
         with self._asking, dialog(t("Silence it?")) as asking:
-            what = " · ".join(filter(None, wanted.values()))
-            tag("p", "", t("Nobody is told of {what} for a while; the pages go on to show it.", what=what))
+            tag("p", "", t("Nobody is told of {what} for a while; the pages go on to show it.", what=cause))
             duration = ui.select(list(_DURATIONS), value="1h", label=t("For")).props("outlined dense")
             note = ui.input(t("Why")).props("outlined dense maxlength=500")
 
             async def act() -> bool:
-                body = {**wanted, "for": duration.value, "note": note.value or ""}
+                body = {"cause": cause, "for": duration.value, "note": note.value or ""}
                 await viewer.api.post("/alarm-silences", body)
                 done(t("It is silenced, and in the audit log."))
                 return True

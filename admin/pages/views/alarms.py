@@ -111,7 +111,7 @@ def _silences(viewer: Viewer, found: Sequence[SilenceView]) -> None:
         tag("h2", "", t("Silences"))
         for one in found:
             with tag("div", "pier-row-of"):
-                what = " · ".join(filter(None, (one.rule, one.destination, one.subscription)))
+                what = " · ".join(filter(None, (one.cause, one.rule, one.destination, one.subscription)))
                 tag("span", "pier-mono pier-bidi", what)
                 tag("span", "pier-quiet pier-bidi", f"{one.by}{': ' if one.note else ''}{one.note}")
                 tag("span", "pier-quiet", t("until {time}", time=viewer.near(one.until)))

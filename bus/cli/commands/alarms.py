@@ -21,6 +21,10 @@ app = typer.Typer(
 )
 Id = Annotated[str, typer.Argument(metavar="ID", help="As bus alarms list has it.", show_default=False)]
 _PATH: Final = "/api/v1/alarms"
+_SILENCE: Final = """\b
+Examples:
+  bus alarms silence --destination orders --for 2h --note upgrade
+  bus alarms silence --cause part:kafka --for 30m"""
 _SILENCES: Final = "/api/v1/alarm-silences"
 _PATIENCE: Final = 60.0
 
@@ -38,7 +42,7 @@ def list_alarms(
     if as_json:
         print_json(found)
         return
-    columns = ("state", "severity", "what", "alarms", "opened_at", "closed_at", "id")
+    columns = ("state", "severity", "what", "alarms", "cause", "opened_at", "closed_at", "id")
     print_table(columns, [[_line(one)[column] for column in columns] for one in found["items"]])
     if not found["watched"]:
         sys.stderr.write("no process watches for alarms, so that nobody is told; start one: bus run alarms\n")
@@ -72,8 +76,9 @@ def acknowledge(
         show(_line(found), as_json=False)
 
 
-@app.command("silence", epilog="Example:  bus alarms silence --destination orders --for 2h --note upgrade")
+@app.command("silence", epilog=_SILENCE)
 def silence(
+    cause: Annotated[str, typer.Option(help="Of an incident, see bus alarms list; * is any text.")] = "",
     rule: Annotated[str, typer.Option(help="A rule, see bus alarms rules; * is any text.")] = "",
     destination: Annotated[str, typer.Option(help="Code; * is any text.")] = "",
     subscription: Annotated[str, typer.Option(help="Name; * is any text.")] = "",
@@ -84,7 +89,8 @@ def silence(
     api_key: ApiKey = "",
 ) -> None:
     """Have nobody told of alarms that match, for a while; they are still shown."""
-    wanted = {"rule": rule, "destination": destination, "subscription": subscription, "for": duration, "note": note}
+    matches = {"cause": cause, "rule": rule, "destination": destination, "subscription": subscription}
+    wanted = {**matches, "for": duration, "note": note}
     with Api(url, api_key) as api:
         show(api.call("POST", _SILENCES, body=wanted), as_json=as_json)
 
@@ -97,7 +103,7 @@ def list_silences(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: A
     if as_json:
         print_json(found)
         return
-    columns = ("until", "rule", "destination", "subscription", "by", "note", "id")
+    columns = ("until", "cause", "rule", "destination", "subscription", "by", "note", "id")
     print_table(columns, [[one[column] for column in columns] for one in found["items"]])
 
 
@@ -148,6 +154,7 @@ def _line(found: Mapping[str, Any]) -> dict[str, Any]:
         "severity": found["severity"],
         "what": first["what"],
         "alarms": len(found["alarms"]) + found["left_out"],
+        "cause": found["cause"],
         "opened_at": found["opened_at"],
         "closed_at": found["closed_at"],
         "id": found["id"],

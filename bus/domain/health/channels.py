@@ -68,20 +68,27 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     at: int
     note: str = ""
+    cause: str = ""
     rule: str = ""
     destination: str = ""
     subscription: str = ""
 
-    def has(self, alarm: Raised, now: int) -> bool:
-        """Whether it silences an alarm."""
+    def has(self, alarm: Raised, cause: str, now: int) -> bool:
+        """Whether it silences an alarm of a cause."""
         parts = (
+            (self.cause, cause),
             (self.rule, alarm.rule),
             (self.destination, alarm.destination),
             (self.subscription, alarm.subscription),
         )
         return now < self.until and all(
-            not wanted or fnmatch.fnmatchcase(found or "", wanted) for wanted, found in parts
+            not wanted or fnmatch.fnmatchcase(found or "", _with_stars_alone(wanted)) for wanted, found in parts
         )
+
+
+def _with_stars_alone(pattern: str) -> str:
+    """Return a pattern in which only ``*`` means more than itself: the host of a cause may have brackets."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 class Notice(enum.StrEnum):
@@ -95,18 +102,20 @@ class Notice(enum.StrEnum):
 
 def is_silenced(incident: Incident, silences: Sequence[Silence], now: int) -> bool:
     """Whether all that an incident is about is silenced."""
-    return all(any(one.has(alarm, now) for one in silences) for alarm in incident.shown)
+    return all(any(one.has(alarm, incident.cause, now) for one in silences) for alarm in incident.shown)
 
 
 def notice(channel: Channel, incident: Incident, silences: Sequence[Silence], now: int) -> Notice | None:
     """Return what a channel is to be told now of an incident; None for nothing."""
     if channel.heartbeat or not _concerns(channel, incident):
         return None
+    if _is_quiet(channel, incident, now):
+        return None
     told = incident.told.get(channel.name)
     if incident.closed_at:
         was_told = (told is not None and not told.is_over) or channel.name in incident.owed
         return Notice.OVER if was_told else None
-    if is_silenced(incident, silences, now) or _is_quiet(channel, incident, now):
+    if is_silenced(incident, silences, now):
         return None
     return _first(channel, incident, now) if told is None else _next(channel, incident, told, now)
 

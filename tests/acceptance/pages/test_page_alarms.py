@@ -70,7 +70,7 @@ def test_an_incident_is_taken_on_silenced_and_over(look: Look, bus: BusProcess, 
     page.get_by_role("button", name="Silence it", exact=True).click()
     expect(card).to_contain_text("silenced")
     silences = page.get_by_role("region", name="Silences")
-    expect(silences).to_contain_text("subscriber-gone · orders · shop")
+    expect(silences).to_contain_text("subscriber-gone:orders/shop")
     silences.get_by_role("button", name="End it").click()
     expect(silences).to_be_hidden()
     expect(card).to_contain_text("taken on")

@@ -78,9 +78,12 @@ async def test_one_is_taken_on_with_a_word_for_the_others(world: World, client: 
     problem(await client.post("/alarms/one/acknowledge", json={"note": "x" * 501}), 422, "note")
 
 
-async def test_a_silence_is_made_listed_seen_and_ended(world: World, client: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize("wanted", [{"destination": "ord*"}, {"cause": "c"}])
+async def test_a_silence_is_made_listed_seen_and_ended(
+    world: World, client: httpx.AsyncClient, wanted: dict[str, str]
+) -> None:
     await put(world, "one")
-    made = await client.post("/alarm-silences", json={"destination": "ord*", "for": "2h", "note": "upgrade"})
+    made = await client.post("/alarm-silences", json={**wanted, "for": "2h", "note": "upgrade"})
     assert made.status_code == 201
     silence = made.json()
     assert silence["until"] == "2026-11-21T14:00:00.000Z"

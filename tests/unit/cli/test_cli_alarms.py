@@ -67,12 +67,13 @@ def test_one_is_taken_on(cli: Cli, bus: FakeBus) -> None:
 
 
 def test_silences(cli: Cli, bus: FakeBus) -> None:
-    made = {"id": "s1", "until": "x", "rule": "", "destination": "orders", "subscription": "", "by": "eve", "note": "n"}
+    matches = {"cause": "", "rule": "", "destination": "orders", "subscription": ""}
+    made = {"id": "s1", "until": "x", **matches, "by": "eve", "note": "n"}
     bus.on("POST", SILENCES, (201, made))
     bus.on("GET", SILENCES, {"items": [made], "next": None})
     bus.on("DELETE", f"{SILENCES}/s1", (204, None))
     assert "s1" in cli("alarms", "silence", "--destination", "orders", "--for", "2h").out
-    assert bus.asked[-1].body == {"rule": "", "destination": "orders", "subscription": "", "for": "2h", "note": ""}
+    assert bus.asked[-1].body == {**matches, "for": "2h", "note": ""}
     assert cli("alarms", "silences").out.splitlines()[1].endswith("s1")
     assert cli("alarms", "silences", "--json").json["items"] == [made]
     assert cli("alarms", "unsilence", "s1").out == "ended  s1\n"

@@ -96,6 +96,9 @@ def test_in_quiet_hours_only_what_is_critical_is_told() -> None:
     assert due(quiet, incident(), after=2 * HOUR) is None
     assert due(quiet, incident(raised(severity=Severity.CRITICAL)), after=2 * HOUR) is Notice.OPENED
     assert due(quiet, incident(), after=11 * HOUR) is Notice.OPENED
+    told = {"ops": Told(NOON, Severity.WARNING)}
+    assert due(quiet, incident(told=told, closed_at=NOON), after=2 * HOUR) is None
+    assert due(quiet, incident(told=told, closed_at=NOON), after=11 * HOUR) is Notice.OVER
     day = OPS._replace(quiet=Quiet(time(11), time(13)))
     assert due(day, incident()) is None
     assert due(day, incident(), after=HOUR) is Notice.OPENED
@@ -120,12 +123,21 @@ def test_a_heartbeat_is_told_of_nothing_else() -> None:
         ({"rule": "backlog", "subscription": "shop"}, True),
         ({"rule": "dead", "subscription": "shop"}, False),
         ({"rule": "*"}, True),
+        ({"cause": "c*"}, True),
+        ({"cause": "part:*"}, False),
     ],
 )
 def test_a_silence_covers_what_matches_all_of_it(wanted: dict[str, str], is_silent: bool) -> None:
     silence = Silence(id="1", until=NOON + HOUR, by="eve", at=NOON, **wanted)
     assert due(OPS, incident(), silence) is (None if is_silent else Notice.OPENED)
     assert due(OPS, incident(), silence, after=HOUR) is Notice.OPENED
+
+
+def test_in_a_silence_only_the_star_is_special() -> None:
+    cause = "host:[::1]:8080?x"
+    silence = Silence(id="1", until=NOON + HOUR, by="eve", at=NOON, cause=cause)
+    assert due(OPS, incident(cause=cause), silence) is None
+    assert due(OPS, incident(cause="host::"), silence) is Notice.OPENED
 
 
 def test_an_incident_is_silent_when_all_of_it_is() -> None:
