@@ -33,6 +33,9 @@ from bus.stores.rollups import RollupReader
 
 _HOUR: Final = 60 * MINUTE
 _WRITTEN_WITHIN: Final = MINUTE // 2
+_FRESH: Final = 0.5
+_SILENT: Final = 5.0
+"""Seconds after which what a process told, through the store, is too old, and it is asked itself."""
 _BY_MINUTE, _BY_TEN_MINUTES, *_ = RESOLUTIONS
 
 
@@ -68,25 +71,29 @@ class Observatory:
         self._context = context
         self._book = book
         self._judged: tuple[Sight, list[Alarm]] | None = None
+        self._looking = asyncio.Lock()
+        self._seen: tuple[float, Sight] | None = None
         self._introspection = introspection
         self._rollups = rollups
         self._rates = Reading(self._read_rates, context.clock, least=1.0)
         self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
         self._dead = Reading(self._read_dead, context.clock, least=5.0)
         self._accepted = Reading(self._read_accepted, context.clock, least=10.0)
-        self._sight = Reading(self._look, context.clock, least=0.5)
 
     async def look(self) -> Sight:
         """Return the bus as it was at most half a second ago."""
-        found = await self._sight.value()
-        return found if found is not None else await self._look()
+        monotonic = self._context.clock.monotonic
+        async with self._looking:
+            if self._seen is None or monotonic() - self._seen[0] >= _FRESH:
+                found = await self._look()
+                self._seen = (monotonic(), found)
+            return self._seen[1]
 
     async def _look(self) -> Sight:
         context = self._context
-        rates, retrying, dead, accepted = await asyncio.gather(
-            self._rates.value(), self._retrying.value(), self._dead.value(), self._accepted.value()
+        rates, retrying, dead, accepted, members = await asyncio.gather(
+            self._rates.value(), self._retrying.value(), self._dead.value(), self._accepted.value(), self._members()
         )
-        members = self._introspection.members
         waiting = dict(_backlogs(context, members))
         facts = _facts(context, members)._replace(
             waiting=waiting,
@@ -105,6 +112,18 @@ class Observatory:
             dead=dead,
             facts=facts,
         )
+
+    async def _members(self) -> list[Member]:
+        """Return every live process, this one first.
+
+        While the store is away nobody hears of another: who has been silent is asked, and gone without an answer.
+        """
+        members = self._context.members
+        silent = [one for one in members.others if members.seen(one.owner) > _SILENT]
+        answers = await self._introspection.reports.of(silent)
+        asked = {one.member.owner: one.report.member if one.report is not None else None for one in answers}
+        found = [asked.get(one.owner, one) for one in self._introspection.members]
+        return [one for one in found if one is not None]
 
     def alarms(self, sight: Sight) -> list[Alarm]:
         """Return what needs a person in what was seen; worked out once for all who ask."""

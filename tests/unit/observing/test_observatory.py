@@ -1,0 +1,81 @@
+"""What is seen of the other processes while the store, by which they tell of themselves, is away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from bus.bootstrap import Introspection
+from bus.cluster.member import COLLECTION, Member
+from bus.cluster.report import Answer, Report
+from bus.domain.health.rulebook import Rulebook
+from bus.observing.observatory import Observatory, Sight
+from bus.stores.rollups import RollupReader
+from tests.unit.admin.admin_world import World
+
+OTHER = Member(owner="other", node="b:1", url="http://b:1", roles=("receiver",), version="1", started_at=0)
+AWAY = msgspec.structs.replace(OTHER, troubles={"store": "the store does not take writes"})
+
+
+class Asked:
+    """Answers in place of the other processes; ``report`` is None while they do not."""
+
+    report: Report | None = Report(member=AWAY)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def of(self, members: Sequence[Member]) -> list[Answer]:
+        self.asked += len(members)
+        return [Answer(member, 6.0, self.report, "" if self.report is not None else "it is gone") for member in members]
+
+
+class Watched(World):
+    """A bus of two processes, of which the other is asked in the test's way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.asked = Asked()
+        monkeypatch.setattr(Introspection, "reports", self.asked)
+        rollups = RollupReader(self.store, self.clock)
+        self.observatory = Observatory(self.context, self.introspection, rollups, Rulebook())
+
+    async def look(self, after: float) -> Sight:
+        """Return what is seen after so many seconds, in which the processes tell of themselves if they can."""
+        await self.clock.advance(after)
+        await self.context.members.step()
+        return await self.observatory.look()
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    made = Watched(monkeypatch)
+    await made.store.put(COLLECTION, OTHER.owner, msgspec.json.encode(OTHER))
+    await made.context.members.step()
+    return made
+
+
+async def test_nobody_is_asked_who_has_just_told(world: Watched) -> None:
+    assert OTHER in (await world.look(1)).members
+    assert world.asked.asked == 0
+
+
+async def test_who_cannot_tell_is_asked(world: Watched) -> None:
+    world.store.down = True
+    sight = await world.look(6)
+    assert AWAY in sight.members
+    assert ("store", "b:1") in [(part.name, part.node) for part in sight.facts.parts]
+
+
+async def test_who_does_not_answer_either_is_gone(world: Watched) -> None:
+    world.store.down = True
+    world.asked.report = None
+    assert "receiver" not in (await world.look(6)).facts.roles
+
+
+async def test_what_was_seen_is_good_for_half_a_second_however_long_it_took(world: Watched) -> None:
+    first = await world.look(1)
+    assert (await world.look(0.4)) is first
+    assert (await world.look(0.1)) is not first
