@@ -16,6 +16,9 @@ from bus.sentences import Sentence, sentence
 
 _SOON: Final = 24 * HOUR
 _VERY_SOON: Final = 2 * HOUR
+_MUCH_LEFT: Final = 0.4
+"""From which share on only a disk that is full very soon counts, as in Prometheus's node-mixin: an hour tells little
+of a day."""
 
 
 def disks(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
@@ -67,7 +70,7 @@ def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tu
             **where,
         )
         return Severity.CRITICAL, what
-    if full_in is not None and full_in <= (_SOON / HYSTERESIS if was else _SOON):
+    if full_in is not None and _is_soon(full_in, figures.left, slack=HYSTERESIS if was else 1):
         what = sentence(
             "the disk of {path} on {host} has {free} left, and is full in {time} if it goes on as of late",
             time=about(full_in),
@@ -78,3 +81,7 @@ def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tu
         share = f"{figures.left:.0%}"
         return Severity.WARNING, sentence("the disk of {path} on {host} has {free} left, {share}", share=share, **where)
     return None
+
+
+def _is_soon(full_in: int, left: float, *, slack: float) -> bool:
+    return full_in <= (_SOON if left < _MUCH_LEFT / slack else _VERY_SOON) / slack

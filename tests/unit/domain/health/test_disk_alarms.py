@@ -45,12 +45,17 @@ def test_what_is_left_of_it_says_how_bad_it_is(free: float, expected: Severity |
     ],
 )
 def test_when_it_will_be_full_says_how_bad_it_is(full_in: int | None, expected: Severity | None) -> None:
-    assert severity(disk(50, full_in)) is expected
+    assert severity(disk(39, full_in)) is expected
+
+
+@pytest.mark.parametrize(("full_in", "expected"), [(2 * HOUR, Severity.CRITICAL), (2 * HOUR + 1, None)])
+def test_while_much_is_left_an_hour_says_nothing_of_a_day(full_in: int, expected: Severity | None) -> None:
+    assert severity(disk(40, full_in)) is expected
 
 
 def test_it_says_how_much_is_left_and_when_it_is_full() -> None:
-    (one,) = found(disk(50, 5 * HOUR))
-    assert str(one.what) == "the disk of /data on n1 has 50.0 GiB left, and is full in 5h if it goes on as of late"
+    (one,) = found(disk(30, 5 * HOUR))
+    assert str(one.what) == "the disk of /data on n1 has 30.0 GiB left, and is full in 5h if it goes on as of late"
     assert (one.subject, one.cause, one.link) == ("7@n1", "disk:7@n1", "processes/o1")
     (one,) = found(disk(0.1))
     assert "full but for 102 MiB: new messages are refused below 256 MiB" in str(one.what)
@@ -59,8 +64,9 @@ def test_it_says_how_much_is_left_and_when_it_is_full() -> None:
 def test_it_is_over_only_well_above_its_limits() -> None:
     assert severity(disk(18), active=("disk:7@n1",)) is Severity.WARNING
     assert severity(disk(19), active=("disk:7@n1",)) is None
-    assert severity(disk(50, 29 * HOUR), active=("disk:7@n1",)) is Severity.WARNING
-    assert severity(disk(50, 31 * HOUR), active=("disk:7@n1",)) is None
+    assert severity(disk(49, 29 * HOUR), active=("disk:7@n1",)) is Severity.WARNING
+    assert severity(disk(49, 31 * HOUR), active=("disk:7@n1",)) is None
+    assert severity(disk(50, 29 * HOUR), active=("disk:7@n1",)) is None
 
 
 def test_a_disk_of_several_processes_is_told_once() -> None:
