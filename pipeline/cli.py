@@ -41,6 +41,10 @@ _BASELINE: Final = """\b
 Examples:
   bus pipeline baseline --lake lake --report norms.html
   bus pipeline baseline --lake lake --backtest"""
+_JUDGE: Final = """\b
+Examples:
+  bus pipeline judge --lake lake
+  bus pipeline judge --lake lake --json"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -272,3 +276,15 @@ def baseline(
     end = moment_of(read_time(before, "--before"))
     options = BaselineOptions(lake, weeks, end, backtest, seed, report)
     run(options, session, as_json=as_json)
+
+
+@app.command(epilog=_JUDGE)
+@grouped
+def judge(lake: LakeRoot, *, session: SessionOptions, as_json: AsJson = False) -> int:
+    """List what was outside of its norms in two of the last three whole hours (exit 1).
+
+    Where nothing could be judged, as when there are no norms yet or no rollup has run since, that is said (exit 3).
+    """
+    with _spark():
+        from pipeline.commands.judging import run  # noqa: PLC0415
+    return run(lake, session, as_json=as_json)

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from bus.domain.health.findings import Metric
 from pipeline.norms.judging import WINDOWS, alarmed, begun, out_of
-from pipeline.norms.metrics import DROP, SLOWER, Metric, Norms, norms_of
+from pipeline.norms.metrics import DROP, SLOWER, Norms, norms_of
 from pipeline.norms.weeks import HOURS, Floats, known_weeks
 
 FAULTS_A_WEEK: Final = 20

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.norms.metrics import Norms
 from pipeline.norms.weeks import Floats
 
 Flags = NDArray[np.bool_]
@@ -15,10 +14,24 @@ NEEDED: Final = 2
 WINDOWS: Final = 3
 
 
-def out_of(norms: Norms, values: Floats) -> Flags:
-    """Return which of the 168 hours of a week are outside of their norms; unknown values and limits never are."""
+class Limits(Protocol):
+    """The limits of hours, such as ``Norms``; NaN where there is none."""
+
+    @property
+    def low(self) -> Floats:
+        """Below which an hour is out."""
+        ...
+
+    @property
+    def high(self) -> Floats:
+        """Above which an hour is out."""
+        ...
+
+
+def out_of(limits: Limits, values: Floats) -> Flags:
+    """Return which hours are outside of their limits; unknown values and limits never are."""
     with np.errstate(invalid="ignore"):
-        return (values < norms.low) | (values > norms.high)
+        return (values < limits.low) | (values > limits.high)
 
 
 def alarmed(out: Flags) -> Flags:

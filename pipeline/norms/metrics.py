@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from bus.domain.health.findings import Metric
 from pipeline.norms.weeks import CONSISTENT, HOURS, Floats, known_weeks, level, mads, medians, spread, surprises
 
 SURE: Final = 3.0
@@ -21,14 +22,6 @@ _LEAST_SPREAD: Final = 0.05  # of the logarithm of a latency
 _LEAST_SHARE: Final = 0.02  # share of failures above the norm, below which there is no alarm
 DROP: Final = 0.5
 SLOWER: Final = 2.0
-
-
-class Metric(enum.StrEnum):
-    """What a norm is of: deliveries an hour, p95 in milliseconds, share of attempts that failed."""
-
-    VOLUME = "volume"
-    LATENCY = "latency"
-    FAILURE = "failure"
 
 
 class State(enum.StrEnum):

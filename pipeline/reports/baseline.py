@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from bus.domain.health.findings import Metric
 from pipeline.norms.judging import NEEDED, WINDOWS
-from pipeline.norms.metrics import Metric, State
+from pipeline.norms.metrics import State
 from pipeline.norms.weeks import HOURS
 from pipeline.reports.charts import Point, chart, short
 from pipeline.reports.style import STYLE

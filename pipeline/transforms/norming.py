@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -10,14 +10,17 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
+from bus.domain.health.findings import Metric
 from pipeline.norms.backtest import History, scores
-from pipeline.norms.metrics import Metric, Norms, State, norms_of
-from pipeline.norms.weeks import HOURS, known_weeks, laid_out, week_of
+from pipeline.norms.metrics import Norms, State, norms_of
+from pipeline.norms.weeks import HOURS, Floats, known_weeks, laid_out, week_of
 from pipeline.schemas import THRESHOLDS
 from pipeline.transforms.hourly import SERIES
 
 LEAST_TIMED: Final = 100  # a p95 of fewer deliveries depends on a handful of them
 LEAST_ATTEMPTS: Final = 20
+COLUMNS: Final = ("volume", "attempts", "failed", "timed", "p95_ms")
+"""What ``hourly`` tells of an hour."""
 NORMS: Final = StructType([field for field in THRESHOLDS.schema.fields if field.name != "computed"])
 _KINDS: Final = {"metric": StringType(), "fault": StringType(), "clear": DoubleType()}
 _SCORE: Final = ("metric", "fault", "weeks", "put", "found", "thin_put", "thin_found", "alarms", "clear")
@@ -64,9 +67,16 @@ def history_of(rows: pd.DataFrame) -> History:
     first, last = week_of(hours.min()), week_of(hours.max())
     columns = {
         name: laid_out(hours, rows[name].to_numpy(dtype=np.float64), int(first), int(last - first + 1))
-        for name in ("volume", "attempts", "failed", "timed", "p95_ms")
+        for name in COLUMNS
     }
-    # A share or a quantile of a few deliveries says nothing.
+    return measured(columns)
+
+
+def measured(columns: Mapping[str, Floats]) -> History:
+    """Return the metrics of hours, in any layout; unknown where a share or a quantile of a few deliveries says nothing.
+
+    ``columns`` are ``volume``, ``attempts``, ``failed``, ``timed`` and ``p95_ms``, laid out the same way.
+    """
     timed = np.where(columns["timed"] >= LEAST_TIMED, columns["timed"], np.nan)
     attempts = np.where(columns["attempts"] >= LEAST_ATTEMPTS, columns["attempts"], np.nan)
     latency = np.where(np.isfinite(timed), columns["p95_ms"], np.nan)

@@ -2,9 +2,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
+from pipeline.commands import archiving, baselining, judging, rebuilding, reconciling, replaying, rolling
 
-COMMANDS = (archiving, baselining, rebuilding, reconciling, replaying, rolling)
+COMMANDS = (archiving, baselining, judging, rebuilding, reconciling, replaying, rolling)
 """Those that start Spark."""
 
 

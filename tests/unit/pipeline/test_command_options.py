@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bus.cli import run
-from pipeline.commands import archiving, baselining, rebuilding, reconciling, replaying, rolling
+from pipeline.commands import archiving, baselining, judging, rebuilding, reconciling, replaying, rolling
 from pipeline.options import ConnectedOptions, SessionOptions
 
 SPARK = ("--master", "local[1]", "--memory", "3g")
@@ -20,6 +20,7 @@ COMMANDS = {
     "reconcile": (reconciling, ("--lake", "l"), CONNECTED),
     "replay": (replaying, ("again-1", "--lake", "l", "--where", "true"), CONNECTED),
     "baseline": (baselining, ("--lake", "l"), SPARK),
+    "judge": (judging, ("--lake", "l"), SPARK),
 }
 
 

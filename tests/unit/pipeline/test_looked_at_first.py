@@ -49,6 +49,7 @@ def test_rollups_of_another_version_are_built_again(lake: Path, capsys) -> None:
         (("rollup", "--kafka", "k:1", "--lake", "l"), "Kafka needs Spark's connector"),
         (("reconcile", "--lake", "nowhere"), "the lake nowhere has no blocks yet"),
         (("baseline", "--lake", "nowhere"), "the lake nowhere has no rollups yet"),
+        (("judge", "--lake", "nowhere"), "the lake nowhere has no rollups yet"),
         (("compact", "--lake", "nowhere"), "the lake nowhere has no events yet"),
         (("rebuild", "--lake", "nowhere"), "the lake nowhere has no events yet"),
         (("replay", "again", "--lake", "nowhere", "--where", "true"), "the lake nowhere has no messages yet"),

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.domain.health.findings import Metric
 from pipeline.norms.backtest import Fault, History, scores
 from pipeline.norms.judging import alarmed, begun, out_of
-from pipeline.norms.metrics import Metric, norms_of
+from pipeline.norms.metrics import norms_of
 from pipeline.norms.weeks import HOURS, STL_WEEKS, laid_out, level, medians, place_of
 
 MONDAY = 490_992  # 2026-01-05 00:00 UTC, in hours since the epoch

@@ -1,0 +1,84 @@
+"""``bus pipeline judge``."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from bus.cli.output import print_json, print_table
+from bus.domain.health.findings import Deviation, Metric
+from bus.domain.times import format_time
+from pipeline.commands.following import following
+from pipeline.commands.looking import lake_with
+from pipeline.jobs.judge import Judgement, judge, looked_at
+from pipeline.lake.lake import Lake
+from pipeline.options import SessionOptions
+from pipeline.schemas import ROLLUPS
+from pipeline.session import running
+
+_COLUMNS: Final = ("destination", "subscription", "metric", "value", "norm", "low", "high", "hour")
+_NOTHING_JUDGED: Final = 3  # as of reconcile; 2 is wrong usage
+
+
+def run(root: str, session: SessionOptions, *, as_json: bool) -> int:
+    """Judge, print, and return the exit code.
+
+    It is 0 when nothing is outside of its norms, 1 when something is, 3 when nothing could be judged.
+    """
+    lake = lake_with(root, ROLLUPS)
+    found = _found(lake, session, dt.datetime.now(dt.UTC))
+    if as_json:
+        _print_json(found)
+    else:
+        _print(found)
+    if found.why:
+        return _NOTHING_JUDGED
+    return 1 if found.deviations else 0
+
+
+def _found(lake: Lake, session: SessionOptions, now: dt.datetime) -> Judgement:
+    seen = looked_at(lake, now)
+    if seen.until is None or seen.why:
+        return seen
+    with running("judge", session) as spark, following(spark, "judging"):
+        return judge(spark, lake, seen.until)
+
+
+def _print(found: Judgement) -> None:
+    if found.deviations:
+        print_table(_COLUMNS, [_row(one) for one in found.deviations])
+    sys.stdout.write(_sentence(found) + "\n")
+
+
+def _print_json(found: Judgement) -> None:
+    document: dict[str, Any] = {
+        "summary": _sentence(found),
+        "until": found.until.isoformat() if found.until is not None else None,
+        "metrics": found.metrics,
+        "out": [{**msgspec.structs.asdict(one), "since": format_time(one.since)} for one in found.deviations],
+    }
+    print_json(document)
+
+
+def _sentence(found: Judgement) -> str:
+    if found.why:
+        return f"nothing can be judged: {found.why}"
+    out = len(found.deviations)
+    what = f"{out} of {found.metrics} metrics are" if out else f"none of {found.metrics} metrics is"
+    return f"{what} outside of the norms in the three hours before {found.until:%Y-%m-%dT%H:%MZ}"
+
+
+def _row(one: Deviation) -> list[object]:
+    figures = [_figure(one.metric, figure) for figure in (one.value, one.norm, one.low, one.high)]
+    return [one.destination, one.subscription, one.metric, *figures, format_time(one.since)]
+
+
+def _figure(metric: Metric, figure: float | None) -> str | None:
+    if figure is None:
+        return None
+    if metric is Metric.FAILURE:
+        return f"{figure:.1%}"
+    return f"{figure:.0f} ms" if metric is Metric.LATENCY else f"{figure:.0f}"
