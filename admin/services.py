@@ -19,6 +19,7 @@ from admin.showing.lookup_proxies import LookupProxies
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.alarm_documents import AlarmDocuments
+from bus.cluster.finding_documents import FindingDocuments
 from bus.domain.ordering.reordering import check_reorder
 from bus.observing.configured import rulebook_of
 from bus.observing.observatory import Observatory
@@ -44,6 +45,7 @@ class AdminServices:
         self.book = rulebook_of(context.settings)
         self.observatory = Observatory(context, introspection, self.rollups, self.book)
         self.alarms = AlarmDocuments(context.store)
+        self.findings = FindingDocuments(context.store)
         self.strict_orders = StrictOrders(context)
         self.lookup_proxies = LookupProxies(context)
         self.causes = Causes(context, introspection, self.strict_orders)

@@ -96,6 +96,8 @@ class World:
             "query.from": ["2026-01-01T00:00:00Z"],
             "query.to": ["2036-01-01T00:00:00Z"],
             "body.url": [self.subscriber.url("/ok")],
+            "body.until": ["2026-01-31T12:00:00Z"],
+            "body.checked": ["2026-01-31T12:00:00Z"],
         }
 
     def call(self, verb: str, path: str, **options: Any) -> httpx.Response:

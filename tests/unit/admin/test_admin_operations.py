@@ -158,7 +158,7 @@ READ = [
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
-READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules"]
+READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules", "/findings"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
@@ -168,6 +168,8 @@ RESEND = [
     ("POST", f"{BILLING}/keys/resume", {"key": "c1"}),
     ("POST", f"{BILLING}/keys/skip", {"key": "c1"}),
     ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),
+    ("PUT", "/findings/norms", {"until": "2026-11-21T12:00:00Z", "count": 0, "items": []}),
+    ("PUT", "/findings/proof", {"checked": "2026-11-21T12:00:00Z", "missing": 0, "contradicted": 0, "items": []}),
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 PAUSE += [("POST", f"/lookup/migrations/orders-1/{deed}", None) for deed in ("advance", "pause")]

@@ -42,6 +42,8 @@ class Wanted(NamedTuple):
 
 
 FILTER = {"filter": {"destination": "orders"}}
+NORMS = {"until": "2026-11-21T12:00:00Z", "count": 0, "items": []}
+PROOF = {"checked": "2026-11-21T12:00:00Z", "missing": 0, "contradicted": 0, "items": []}
 OPERATIONS = {
     "GET /api/v1/configuration": Wanted("configure", "some"),
     "PUT /api/v1/configuration": Wanted("configure", "orders", {"destinations": [{"code": "orders"}]}),
@@ -105,6 +107,9 @@ OPERATIONS = {
     "DELETE /api/v1/alarm-silences/{silence_id}": Wanted("pause", "all"),
     "GET /api/v1/alarm-rules": Wanted("read", "some"),
     "POST /api/v1/alarm-trials": Wanted("configure", "all", {}),
+    "GET /api/v1/findings": Wanted("read", "all"),
+    "PUT /api/v1/findings/norms": Wanted("resend", "all", NORMS),
+    "PUT /api/v1/findings/proof": Wanted("resend", "all", PROOF),
     "GET /api/v1/processes": Wanted("read", "all"),
     "GET /api/v1/processes/{owner}": Wanted("read", "all"),
     "GET /api/v1/compensations": Wanted("read", "orders", query={"destination": "orders"}),
@@ -209,7 +214,10 @@ class Stage:
     async def kept(self) -> dict[str, Any]:
         """Return all that the store has of what an operation may change, but for who is who and what was asked."""
         documents = self.world.store
-        found = {name: await documents.list(name) for name in ("destinations", "subscriptions", "settings", "views")}
+        found = {
+            name: await documents.list(name)
+            for name in ("destinations", "subscriptions", "settings", "views", "findings")
+        }
         trace = await documents.trace(self.values["message_id"])
         return {**found, "jobs": await self.world.services.jobs.all(), "trace": trace}
 

@@ -1,0 +1,133 @@
+"""Bodies of what the pipeline tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field, StrictBool, StrictFloat, model_validator
+
+from admin.models.base import Body, Code, Time, Whole
+from bus.domain.health.findings import MOST_TOLD, Deviation, Deviations, Metric, Proof, Shortfall
+from bus.domain.times import parse_time
+from bus.sentences import sentence
+
+Name = Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")]
+Figure = Annotated[StrictFloat, Field(ge=0)]
+Count = Annotated[Whole, Field(ge=0, lt=2**53)]
+
+
+class DeviationBody(Body):
+    """A metric that is outside of its norm in an hour, which began at ``since``; null for no limit.
+
+    Without a subscription it is the volume that the destination accepted. Latencies are p95 in milliseconds.
+    """
+
+    destination: Code
+    subscription: Name = ""
+    metric: Metric
+    since: Time
+    value: Figure
+    norm: Figure
+    low: Figure | None = None
+    high: Figure | None = None
+
+    @model_validator(mode="after")
+    def _out(self) -> Self:
+        """Refuse what is within its limits, and what a destination does not have."""
+        if not self.subscription and self.metric is not Metric.VOLUME:
+            raise ValueError(sentence("a destination has no {metric}", metric=self.metric))
+        is_low = self.metric is Metric.VOLUME and self.low is not None and self.value < self.low
+        if not is_low and (self.high is None or self.value <= self.high):
+            raise ValueError(sentence("it is not outside of its limits"))
+        return self
+
+    def to_domain(self) -> Deviation:
+        """Return it with times in milliseconds."""
+        return Deviation(**{**self.model_dump(), "since": parse_time(self.since)})
+
+
+class NormsBody(Body):
+    """All that is outside of its norms, up to ``until``: of ``count`` the first; none ends what was told before."""
+
+    until: Time
+    count: Count
+    items: list[DeviationBody] = Field(max_length=MOST_TOLD)
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        """Refuse a count of fewer than there are, and a metric that is there twice."""
+        _check_count("count", self.count, len(self.items))
+        _check_unique([(one.destination, one.subscription, one.metric) for one in self.items])
+        return self
+
+    def to_domain(self, now: int, by: str) -> Deviations:
+        """Return what is told now, and by whom."""
+        items = tuple(one.to_domain() for one in self.items)
+        return Deviations(until=parse_time(self.until), told_at=now, by=by, count=self.count, items=items)
+
+
+class ShortfallBody(Body):
+    """How many deliveries of a subscription are missing, or contradicted; ``since`` and ``until`` are of their ids.
+
+    Without a subscription they are messages that were sent and that no receiver accepted.
+    """
+
+    destination: Code
+    subscription: Name = ""
+    missing: Count
+    contradicted: Count
+    since: Time
+    until: Time
+
+    def to_domain(self) -> Shortfall:
+        """Return it with times in milliseconds."""
+        times = {"since": parse_time(self.since), "until": parse_time(self.until)}
+        return Shortfall(**{**self.model_dump(), **times})
+
+
+class ProofBody(Body):
+    """What a proof found of the messages of a range, null for all: of all that is missing or contradicted the most.
+
+    What an earlier proof found in this range is over, unless that had the store as a witness and this one has not.
+    """
+
+    checked: Time
+    since: Time | None = None
+    before: Time | None = None
+    with_store: StrictBool = False
+    missing: Count
+    contradicted: Count
+    items: list[ShortfallBody] = Field(max_length=MOST_TOLD)
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        """Refuse counts of fewer than there are, and a subscription that is there twice."""
+        _check_count("missing", self.missing, sum(one.missing for one in self.items))
+        _check_count("contradicted", self.contradicted, sum(one.contradicted for one in self.items))
+        _check_unique([(one.destination, one.subscription) for one in self.items])
+        return self
+
+    def to_domain(self, now: int, by: str) -> Proof:
+        """Return what is told now, and by whom."""
+        return Proof(
+            checked=parse_time(self.checked),
+            since=parse_time(self.since) if self.since is not None else None,
+            before=parse_time(self.before) if self.before is not None else None,
+            with_store=self.with_store,
+            told_at=now,
+            by=by,
+            missing=self.missing,
+            contradicted=self.contradicted,
+            items=tuple(one.to_domain() for one in self.items),
+        )
+
+
+def _check_count(field: str, count: int, told: int) -> None:
+    if count < told:
+        raise ValueError(sentence("{field} is {count}, and the items have {told}", field=field, count=count, told=told))
+
+
+def _check_unique(names: Sequence[tuple[str, ...]]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(sentence("one of the items is there twice"))

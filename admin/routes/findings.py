@@ -1,0 +1,38 @@
+"""Routes of what the pipeline finds."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from admin.deps import Reader, Resender, ServicesDep
+from admin.models.findings import NormsBody, ProofBody
+from admin.models.responses.findings import FindingsView, NormsView, ProofView
+from admin.requests.audited import AuditedRoute
+from admin.showing.findings import findings_view, norms_view, proof_view
+from bus.http.openapi import refusals
+
+router = APIRouter(prefix="/findings", tags=["alarms"], route_class=AuditedRoute)
+
+
+@router.get("")
+async def get_findings(services: ServicesDep, _: Reader) -> FindingsView:
+    """Return what the pipeline told last."""
+    return findings_view(await services.findings.found())
+
+
+@router.put("/norms")
+async def tell_norms(body: NormsBody, services: ServicesDep, principal: Resender) -> NormsView:
+    """Tell what is outside of its norms, in place of what was told before."""
+    told = body.to_domain(services.context.clock.now(), principal.name or principal.id)
+    await services.findings.put_norms(told)
+    return norms_view(told)
+
+
+@router.put("/proof", responses=refusals(409))
+async def tell_proof(body: ProofBody, services: ServicesDep, principal: Resender) -> ProofView:
+    """Tell what a proof found; what those before it found outside of its range stays.
+
+    409 when another proof was told at the same time.
+    """
+    told = body.to_domain(services.context.clock.now(), principal.name or principal.id)
+    return proof_view(await services.findings.put_proof(told))
