@@ -36,7 +36,8 @@ _RECONCILE: Final = """\b
 Examples:
   bus pipeline reconcile --lake lake --store sqlite:///data/store --report proof.html
   bus pipeline reconcile --lake lake --from 24h --json
-  bus pipeline reconcile --lake lake --store mongodb://127.0.0.1/bus --connectors jars --repair --api-key KEY"""
+  bus pipeline reconcile --lake lake --store mongodb://127.0.0.1/bus --connectors jars --repair --api-key KEY
+  bus pipeline reconcile --lake lake --store sqlite:///data/store --from 25h --tell --api-key KEY"""
 _BASELINE: Final = """\b
 Examples:
   bus pipeline baseline --lake lake --report norms.html
@@ -44,7 +45,7 @@ Examples:
 _JUDGE: Final = """\b
 Examples:
   bus pipeline judge --lake lake
-  bus pipeline judge --lake lake --json"""
+  bus pipeline judge --lake lake --tell --api-key KEY"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -52,6 +53,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Tell = Annotated[bool, typer.Option("--tell", help="Put what is found into the bus, as alarms.")]
 LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 
@@ -197,6 +199,7 @@ def reconcile(
     rate: Annotated[float | None, typer.Option(help="Messages a second of the repair.")] = None,
     reorder: Annotated[bool, typer.Option("--reorder", help="Repair also what then is out of a strict order.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
+    tell: Tell = False,
     session: ConnectedOptions,
     as_json: AsJson = False,
     bus: BusOptions,
@@ -209,10 +212,12 @@ def reconcile(
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
         from pipeline.commands.repairing import Repairing  # noqa: PLC0415
+        from pipeline.commands.telling import Telling  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
     plan = plan_of(*times.read(), allowance, horizon, complete=complete)
     repairing = Repairing(bus.url, bus.api_key, rate, wait, reorder) if repair else None
-    options = ReconcileOptions(lake, store, plan, report, repairing)
+    telling = Telling(bus.url, bus.api_key) if tell else None
+    options = ReconcileOptions(lake, store, plan, report, repairing, telling)
     return run(options, session, as_json=as_json)
 
 
@@ -280,11 +285,14 @@ def baseline(
 
 @app.command(epilog=_JUDGE)
 @grouped
-def judge(lake: LakeRoot, *, session: SessionOptions, as_json: AsJson = False) -> int:
+def judge(
+    lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, as_json: AsJson = False, bus: BusOptions
+) -> int:
     """List what was outside of its norms in two of the last three whole hours (exit 1).
 
     Where nothing could be judged, as when there are no norms yet or no rollup has run since, that is said (exit 3).
     """
     with _spark():
-        from pipeline.commands.judging import run  # noqa: PLC0415
-    return run(lake, session, as_json=as_json)
+        from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415
+        from pipeline.commands.telling import Telling  # noqa: PLC0415
+    return run(JudgeOptions(lake, Telling(bus.url, bus.api_key) if tell else None), session, as_json=as_json)

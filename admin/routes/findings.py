@@ -1,4 +1,4 @@
-"""Routes of what the pipeline finds."""
+"""Routes of what the pipeline finds, which the rules of alarms `norm` and `proof` judge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ async def get_findings(services: ServicesDep, _: Reader) -> FindingsView:
 
 @router.put("/norms")
 async def tell_norms(body: NormsBody, services: ServicesDep, principal: Resender) -> NormsView:
-    """Tell what is outside of its norms, in place of what was told before."""
+    """Tell what is outside of its norms, in place of what was told before; `bus pipeline judge --tell` does.
+
+    Each metric is an alarm (`norm`) until it is not told again, or nothing was told for three hours.
+    """
     told = body.to_domain(services.context.clock.now(), principal.name or principal.id)
     await services.findings.put_norms(told)
     return norms_view(told)
@@ -30,8 +33,9 @@ async def tell_norms(body: NormsBody, services: ServicesDep, principal: Resender
 
 @router.put("/proof", responses=refusals(409))
 async def tell_proof(body: ProofBody, services: ServicesDep, principal: Resender) -> ProofView:
-    """Tell what a proof found; what those before it found outside of its range stays.
+    """Tell what a proof found; `bus pipeline reconcile --tell` does.
 
+    Each subscription is an alarm (`proof`) until a later proof that covers those messages does not find it.
     409 when another proof was told at the same time.
     """
     told = body.to_domain(services.context.clock.now(), principal.name or principal.id)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from bus.bootstrap import Context, Introspection
+from bus.cluster.finding_documents import FindingDocuments
 from bus.cluster.member import Member, host_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
@@ -79,6 +80,7 @@ class Observatory:
         self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
         self._dead = Reading(self._read_dead, context.clock, least=5.0)
         self._accepted = Reading(self._read_accepted, context.clock, least=10.0)
+        self._findings = Reading(FindingDocuments(context.store).found, context.clock, least=5.0)
 
     async def look(self) -> Sight:
         """Return the bus as it was at most half a second ago."""
@@ -91,8 +93,13 @@ class Observatory:
 
     async def _look(self) -> Sight:
         context = self._context
-        rates, retrying, dead, accepted, members = await asyncio.gather(
-            self._rates.value(), self._retrying.value(), self._dead.value(), self._accepted.value(), self._members()
+        rates, retrying, dead, accepted, findings, members = await asyncio.gather(
+            self._rates.value(),
+            self._retrying.value(),
+            self._dead.value(),
+            self._accepted.value(),
+            self._findings.value(),
+            self._members(),
         )
         waiting = dict(_backlogs(context, members))
         facts = _facts(context, members)._replace(
@@ -101,6 +108,7 @@ class Observatory:
             dead=_of_known(context, dead) if dead is not None else None,
             delivering=_delivering(rates) if rates is not None else None,
             accepted=accepted,
+            findings=findings,
             is_blind=dead is None and not context.members.others,
         )
         return Sight(

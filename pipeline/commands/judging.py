@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from bus.cli.output import print_json, print_table
 from bus.domain.health.findings import Deviation, Metric
 from bus.domain.times import format_time
+from bus.errors import BusError
 from pipeline.commands.following import following
 from pipeline.commands.looking import lake_with
+from pipeline.commands.telling import Telling, item_of, tell_norms
 from pipeline.jobs.judge import Judgement, judge, looked_at
 from pipeline.lake.lake import Lake
 from pipeline.options import SessionOptions
@@ -23,17 +23,29 @@ _COLUMNS: Final = ("destination", "subscription", "metric", "value", "norm", "lo
 _NOTHING_JUDGED: Final = 3  # as of reconcile; 2 is wrong usage
 
 
-def run(root: str, session: SessionOptions, *, as_json: bool) -> int:
-    """Judge, print, and return the exit code.
+class JudgeOptions(NamedTuple):
+    """What the command was given."""
+
+    lake: str
+    telling: Telling | None
+
+
+def run(options: JudgeOptions, session: SessionOptions, *, as_json: bool) -> int:
+    """Judge, print, and tell the bus when asked; return the exit code.
 
     It is 0 when nothing is outside of its norms, 1 when something is, 3 when nothing could be judged.
+
+    Raises
+    ------
+    JobFailed
+        The bus was not told; what was found was printed.
     """
-    lake = lake_with(root, ROLLUPS)
+    lake = lake_with(options.lake, ROLLUPS)
     found = _found(lake, session, dt.datetime.now(dt.UTC))
     if as_json:
-        _print_json(found)
+        _print_json(found, options.telling)
     else:
-        _print(found)
+        _print(found, options.telling)
     if found.why:
         return _NOTHING_JUDGED
     return 1 if found.deviations else 0
@@ -47,20 +59,37 @@ def _found(lake: Lake, session: SessionOptions, now: dt.datetime) -> Judgement:
         return judge(spark, lake, seen.until)
 
 
-def _print(found: Judgement) -> None:
+def _print(found: Judgement, telling: Telling | None) -> None:
     if found.deviations:
         print_table(_COLUMNS, [_row(one) for one in found.deviations])
     sys.stdout.write(_sentence(found) + "\n")
+    sys.stdout.flush()
+    if telling is not None:
+        sys.stdout.write("the bus was told\n" if _tell(found, telling) else "the bus was told nothing\n")
 
 
-def _print_json(found: Judgement) -> None:
+def _print_json(found: Judgement, telling: Telling | None) -> None:
+    """Print one document, in which a bus that could not be told has its error."""
     document: dict[str, Any] = {
         "summary": _sentence(found),
         "until": found.until.isoformat() if found.until is not None else None,
         "metrics": found.metrics,
-        "out": [{**msgspec.structs.asdict(one), "since": format_time(one.since)} for one in found.deviations],
+        "out": [item_of(one) for one in found.deviations],
     }
-    print_json(document)
+    try:
+        told = _tell(found, telling)
+    except BusError as error:
+        print_json({**document, "told": {"error": str(error), "hint": error.hint}})
+        raise
+    print_json({**document, "told": told})
+
+
+def _tell(found: Judgement, telling: Telling | None) -> bool:
+    """Tell the bus, and return whether it was told: never of what nobody could judge."""
+    if telling is None or found.until is None or found.why:
+        return False
+    tell_norms(telling, found.until, found.deviations)
+    return True
 
 
 def _sentence(found: Judgement) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from bus.errors import BusError
 from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, check_store, lake_with
 from pipeline.commands.repairing import Repaired, Repairing, repair
+from pipeline.commands.telling import Proven, Telling, tell_proof
 from pipeline.jobs import archive
 from pipeline.jobs.reconcile import Plan, Proof, contradicted, missing, reconciled, totals
 from pipeline.lake.lake import Lake
@@ -46,10 +48,29 @@ class ReconcileOptions(NamedTuple):
     plan: Plan
     report: Path | None
     repairing: Repairing | None
+    telling: Telling | None
+
+
+@dataclass
+class Aftermath:
+    """What became of a proof that was printed.
+
+    ``jobs`` are those that the bus took; ``failed`` has the errors of the repair and of the telling, by what failed.
+    """
+
+    jobs: list[str] = field(default_factory=list)
+    repaired: Repaired | None = None
+    told: bool = False
+    failed: dict[str, BusError] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise the first error."""
+        for error in self.failed.values():
+            raise error
 
 
 def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) -> int:
-    """Prove, print, and repair when asked; return the exit code.
+    """Prove, print, and repair and tell when asked; return the exit code.
 
     It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged,
     4 when nothing is missing but events and store contradict each other.
@@ -58,6 +79,8 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
     ------
     ReceiverError
         The bus refused to repair, or does not answer; the proof was printed.
+    JobFailed
+        The bus was not told.
     """
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
@@ -66,8 +89,9 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
         summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
-    repaired = _told_as_json(summary, options.repairing) if as_json else _told(summary, options.repairing)
-    if summary.missing and not (repaired is not None and repaired.is_whole):
+    after = _print_json(summary, options) if as_json else _print(summary, options)
+    after.check()
+    if _still_missing(summary, after):
         return 1
     if summary.contradicted:
         return _CONTRADICTED
@@ -166,8 +190,8 @@ def _text(time: dt.datetime | None) -> str | None:
     return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
-    """Print for people, the proof before it is repaired."""
+def _print(summary: Summary, options: ReconcileOptions) -> Aftermath:
+    """Print for people, the proof before the bus is asked."""
     columns = ("hop", "buckets", *STATES, "expected", *VERDICTS)
     print_table(columns, [_line(title, summary.hops[hop]) for hop, title in HOPS.items()])
     for found in (summary.missing, summary.contradicted):
@@ -177,34 +201,66 @@ def _told(summary: Summary, repairing: Repairing | None) -> Repaired | None:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
     sys.stdout.flush()
-    jobs: list[str] = []
+    after = Aftermath()
     try:
-        repaired = _repaired(summary, repairing, jobs)
-    except (BusError, KeyboardInterrupt):
-        if jobs:
-            sys.stderr.write(f"the bus goes on with {', '.join(jobs)}: reconcile again once they have ended\n")
-        raise
-    if repaired is not None:
-        sys.stdout.write(repaired.sentence + "\n")
-    return repaired
+        _act(summary, options, after)
+    finally:
+        if after.jobs and after.repaired is None:
+            sys.stderr.write(f"the bus goes on with {', '.join(after.jobs)}: reconcile again once they have ended\n")
+    if after.repaired is not None:
+        sys.stdout.write(after.repaired.sentence + "\n")
+    if options.telling is not None and "told" not in after.failed:
+        sys.stdout.write("the bus was told\n" if after.told else "the bus was told nothing\n")
+    for error in list(after.failed.values())[1:]:
+        sys.stderr.write(f"{error}\n")
+    return after
 
 
-def _told_as_json(summary: Summary, repairing: Repairing | None) -> Repaired | None:
+def _print_json(summary: Summary, options: ReconcileOptions) -> Aftermath:
     """Print one document, in which a repair that failed or was broken off has its error."""
     more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
     proof = {"summary": sentence_of(summary), **_plain(summary), **more}
-    jobs: list[str] = []
+    after = Aftermath()
     try:
-        repaired = _repaired(summary, repairing, jobs)
-    except BusError as error:
-        print_json({**proof, "repair": {"error": str(error), "hint": error.hint, "jobs": jobs}})
-        raise
+        _act(summary, options, after)
     except KeyboardInterrupt:
-        told = {"error": "it was broken off", "hint": "reconcile again once the jobs have ended", "jobs": jobs}
-        print_json({**proof, "repair": told})
+        broken = {"error": "it was broken off", "hint": "reconcile again once the jobs have ended", "jobs": after.jobs}
+        is_broken = options.repairing is not None and after.repaired is None
+        print_json({**proof, "repair": broken if is_broken else after.repaired, "told": False})
         raise
-    print_json({**proof, "repair": repaired})
-    return repaired
+    became: dict[str, Any] = {"repair": after.repaired, "told": after.told}
+    for name, error in after.failed.items():
+        jobs = {"jobs": after.jobs} if name == "repair" else {}
+        became[name] = {"error": str(error), "hint": error.hint, **jobs}
+    print_json({**proof, **became})
+    return after
+
+
+def _act(summary: Summary, options: ReconcileOptions, after: Aftermath) -> None:
+    """Repair, and then tell, when asked: that one fails does not keep the other from being done."""
+    try:
+        after.repaired = _repaired(summary, options.repairing, after.jobs)
+    except BusError as error:
+        after.failed["repair"] = error
+    try:
+        after.told = _tell(summary, options, after)
+    except BusError as error:
+        after.failed["told"] = error
+
+
+def _tell(summary: Summary, options: ReconcileOptions, after: Aftermath) -> bool:
+    """Tell the bus what is still missing, and return whether it was told: never of what nobody could judge."""
+    if options.telling is None or summary.verdict == "unheard":
+        return False
+    missing = summary.missing if _still_missing(summary, after) else []
+    plan = options.plan
+    found = (summary.with_store, missing, summary.contradicted)
+    tell_proof(options.telling, Proven(summary.checked, plan.since, plan.before, *found))
+    return True
+
+
+def _still_missing(summary: Summary, after: Aftermath) -> bool:
+    return bool(summary.missing) and not (after.repaired is not None and after.repaired.is_whole)
 
 
 def _repaired(summary: Summary, repairing: Repairing | None, jobs: list[str]) -> Repaired | None:

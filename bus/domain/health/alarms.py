@@ -13,6 +13,7 @@ from bus.domain.health.rules import (
     brokers,
     certificates,
     disks,
+    findings,
     processes,
     producers,
     service,
@@ -32,6 +33,8 @@ _FROM_STORE: Final[Mapping[str, Callable[[Facts], object]]] = {
     "store-checkpoint": lambda facts: facts.store,
     "volume-low": lambda facts: facts.accepted,
     "volume-high": lambda facts: facts.accepted,
+    "norm": lambda facts: facts.findings,
+    "proof": lambda facts: facts.findings,
 }
 
 
@@ -60,6 +63,8 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *producers.turned_away(facts),
         *producers.queues(facts, book, active),
         *producers.volumes(facts),
+        *findings.norms(facts),
+        *findings.proof(facts),
     ]
     known = book.applied(with_causes(found, facts))
     return sorted(known, key=lambda one: (one.severity.rank, one.since is None, one.since or 0, str(one.what)))

@@ -19,6 +19,8 @@ _OF_ROLES: Final = {"dispatchers": "dispatcher"}
 """What processes say is not well while nobody has a role."""
 _WAITS: Final = frozenset({"age", "backlog", "latency", "saturated", "stalled"})
 """What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
+_NORMS: Final = {"volume": ("volume-low", "backlog"), "latency": ("latency",), "failure": ("errors",)}
+"""The rules that what is outside of its norms is like, by metric; of a destination the first alone."""
 _SPOOLS: Final = frozenset({"spool-age", "spool-full"})
 _WITHOUT: Final = {
     "dispatcher": _WAITS | _SPOOLS,
@@ -30,7 +32,8 @@ _WITHOUT: Final = {
 class _Known(NamedTuple):
     """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down.
 
-    ``full`` has the cause of the full disk of a process, by its owner.
+    ``full`` has the cause of the full disk of a process, by its owner; ``own`` are the causes of subscriptions that
+    have a trouble of their own.
     """
 
     parts: Collection[str]
@@ -38,6 +41,7 @@ class _Known(NamedTuple):
     down: Collection[str]
     full: Mapping[str, str]
     subscriptions: Mapping[Lane, Subscription]
+    own: Collection[str]
 
 
 def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
@@ -56,6 +60,8 @@ def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
         },
         full={disk.owner: cause_of(disk) for disk in facts.disks if is_full(disk.figures)},
         subscriptions=subscriptions,
+        own={_own(lane) for one in found if one.rule not in _APART for lane in filter(None, [_lane(one)])}
+        | {cause for cause in facts.lasting if cause.startswith("subscription:")},
     )
     return [one._replace(cause=_cause(one, known, facts), owner=_owner(one, subscriptions, facts)) for one in found]
 
@@ -76,14 +82,25 @@ def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:
         return f"role:{_OF_ROLES[name]}" if name in _OF_ROLES else f"part:{_part(name, known.parts)}"
     if alarm.cause:
         return alarm.cause
+    rules = _rules(alarm)
     for role in known.missing:
-        if alarm.rule in _WITHOUT.get(role, ()):
+        if not _WITHOUT.get(role, frozenset()).isdisjoint(rules):
             return f"role:{role}"
     if alarm.rule in _SPOOLS:
         return _cause_of_spool(alarm, known)
-    if alarm.subscription is not None and alarm.destination is not None:
-        return _cause_of_lane(alarm.rule, (alarm.destination, alarm.subscription), known, facts)
+    if (lane := _lane(alarm)) is not None:
+        cause = _cause_of_lane(rules[-1], lane, known, facts)
+        if alarm.rule != "norm" or cause != _own(lane) or cause in known.own:
+            return cause
     return f"destination:{alarm.destination}" if alarm.destination is not None else alarm.key
+
+
+def _rules(alarm: Alarm) -> tuple[str, ...]:
+    """Return the rules by which it is known from what an alarm follows."""
+    if alarm.rule != "norm":
+        return (alarm.rule,)
+    found = _NORMS.get(alarm.subject.partition("@")[0], ())
+    return found if alarm.subscription else found[:1]
 
 
 def _cause_of_spool(alarm: Alarm, known: _Known) -> str:
@@ -95,6 +112,8 @@ def _cause_of_spool(alarm: Alarm, known: _Known) -> str:
 
 _OF_ITS_OWN: Final = frozenset({"dead", "subscriber-gone"})
 """What a person must know of although the same subscriber, or its host, has had another trouble for long."""
+_APART: Final = frozenset({"norm", "proof", *_OF_ITS_OWN})
+"""What is no trouble that a norm of a subscription follows from."""
 
 
 def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:
@@ -107,6 +126,14 @@ def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:
             return f"part:{_part(carrying[0], known.parts)}"
     if subscription is not None and (host := _host(subscription)) in known.down:
         return f"host:{host}"
+    return _own(lane)
+
+
+def _lane(alarm: Alarm) -> Lane | None:
+    return (alarm.destination, alarm.subscription) if alarm.destination and alarm.subscription else None
+
+
+def _own(lane: Lane) -> str:
     return f"subscription:{'/'.join(lane)}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from bus.domain.destination import Destination
+from bus.domain.health.findings import Findings
 from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import (
     BreakerFigures,
@@ -119,6 +120,8 @@ class Facts(NamedTuple):
         By subscription, those of the last minutes; None while the store does not tell.
     accepted
         Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not tell.
+    findings
+        What the pipeline told last; None while the store does not tell.
     saturated
         Subscriptions all of whose permits are in use while deliveries wait for one.
     is_blind
@@ -148,6 +151,7 @@ class Facts(NamedTuple):
     progress: Mapping[Lane, Progress] = {}
     delivering: Mapping[Lane, Delivering] | None = None
     accepted: Mapping[str, int] | None = None
+    findings: Findings | None = None
     saturated: Collection[Lane] = ()
     is_blind: bool = False
     lasting: Collection[str] = ()

@@ -78,6 +78,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "producer-queue": Rule(N_("messages wait in a producer's queue"), 2 * MINUTE, limit=15 * MINUTE),
     "volume-low": Rule(N_("fewer messages come than usual"), 0, 0),
     "volume-high": Rule(N_("more messages come than usual"), 0, 0),
+    "norm": Rule(N_("the pipeline finds a volume, latency or failures outside of what is usual at that hour"), 0, 0),
+    "proof": Rule(N_("a proof of the pipeline misses deliveries, or its witnesses contradict each other"), 0, 0),
 }
 
 

@@ -1,4 +1,4 @@
-"""Hours of a lake with norms are judged."""
+"""Hours of a lake with norms are judged, and a bus that is told has alarms of what is out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.commands.telling import Telling, tell_norms
 from pipeline.jobs import baseline
 from pipeline.jobs.judge import judge, looked_at
 from pipeline.lake.batches import ROLLUP_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import ROLLUPS
+from tests.harness.bus_process import BusProcess
+from tests.harness.waiting import wait_until
 
 WEEKS = 4
 NOW = dt.datetime.now(dt.UTC)
@@ -54,18 +57,20 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     made = Lake(Storage(str(tmp_path / "lake")))
     roll(spark, made, 0, rows(FAULT - dt.timedelta(weeks=WEEKS), WEEKS * 168, faulty=False))
     span = baseline.Span(FAULT, WEEKS)
-    baseline.publish(made, baseline.history(spark, made, span), span, 1)
+    baseline.publish(made, baseline.history(spark, made, span).persist(), span, 1)
     return made
 
 
 @pytest.mark.timeout(400)
-def test_a_fault_of_three_hours_is_found(spark: SparkSession, lake: Lake) -> None:
-    usual = judge(spark, lake, FAULT)
-    assert (usual.metrics, usual.deviations, usual.why) == (6, [], "")
+def test_a_fault_of_three_hours_is_found_and_told(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:
+    nothing = judge(spark, lake, FAULT - dt.timedelta(weeks=WEEKS + 1))
+    assert (nothing.metrics, nothing.deviations) == (0, [])
+    assert "norms need three weeks" in nothing.why
     roll(spark, lake, 1, rows(FAULT, 3, faulty=True))
     seen = looked_at(lake, NOW)
     assert (seen.until, seen.why) == (UNTIL, "")
     found = judge(spark, lake, UNTIL)
+    assert (found.metrics, found.why) == (6, "")
     named = {(one.destination, one.subscription, one.metric): one for one in found.deviations}
     assert set(named) == {
         ("cards", "", "volume"),
@@ -77,15 +82,15 @@ def test_a_fault_of_three_hours_is_found(spark: SparkSession, lake: Lake) -> Non
     halved = named["orders", "", "volume"]
     assert halved.low is not None
     assert halved.value < halved.low < halved.norm
+    with BusProcess(tmp_path / "data") as bus:
+        for code in ("orders", "cards"):
+            bus.admin.destination(code)
+        bus.admin.subscription("orders", "shop", "http://127.0.0.1:9/x")
+        tell_norms(Telling(bus.url, ""), UNTIL, found.deviations)
 
+        def alarms() -> set[tuple[str, str | None]]:
+            found = bus.admin.call("GET", "/api/v1/overview").json()["alarms"]
+            return {(one["destination"], one["subscription"]) for one in found if one["destination"]}
 
-def test_norms_that_are_being_learned_judge_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    made = Lake(Storage(str(tmp_path / "lake")))
-    roll(spark, made, 0, rows(UNTIL - dt.timedelta(hours=30), 30, faulty=False))
-    assert looked_at(made, NOW).why == "the lake has no norms yet: bus pipeline baseline"
-    span = baseline.Span(UNTIL, 1)
-    baseline.publish(made, baseline.history(spark, made, span), span, 1)
-    assert looked_at(made, NOW).why == ""
-    found = judge(spark, made, UNTIL)
-    assert (found.metrics, found.deviations) == (0, [])
-    assert "norms need three weeks" in found.why
+        lanes: set[tuple[str, str | None]] = {("orders", None), ("orders", "shop"), ("cards", None)}
+        wait_until(lambda: alarms() == lanes, within=30, what="what is out is an alarm", state=alarms)

@@ -1,4 +1,4 @@
-"""What the pipeline tells, through the API: taken as it is meant, bounded, and shown."""
+"""What the pipeline tells, through the API: taken as it is meant, bounded, shown, and judged by the rules of alarms."""
 
 from __future__ import annotations
 
@@ -54,7 +54,14 @@ async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_norms_that_are_out_are_shown_until_none_is_told(world: World, client: httpx.AsyncClient) -> None:
+async def alarms(client: httpx.AsyncClient) -> list[tuple[str, str]]:
+    found = (await client.get("/overview")).json()["alarms"]
+    return [(str(one["destination"]), one["severity"]) for one in found if one["destination"] == "orders"]
+
+
+async def test_norms_that_are_out_are_shown_and_judged_until_none_is_told(
+    world: World, client: httpx.AsyncClient
+) -> None:
     assert (await client.get("/findings")).json() == {"norms": None, "proof": None}
     answer = await client.put("/findings/norms", json=norms(OUT))
     assert answer.status_code == 200
@@ -67,10 +74,23 @@ async def test_norms_that_are_out_are_shown_until_none_is_told(world: World, cli
         "items": [{**OUT, "norm": 100.0, "high": 400.0}],
     }
     assert (await client.get("/findings")).json() == {"norms": told, "proof": None}
+    assert await alarms(client) == [("orders", "warning")]
     await client.put("/findings/norms", json=norms())
+    await world.clock.advance(6)
+    assert await alarms(client) == []
 
 
-async def test_a_proof_is_shown_until_another_one_is_told(world: World, client: httpx.AsyncClient) -> None:
+async def test_norms_that_nobody_tells_again_are_over_after_three_hours(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await client.put("/findings/norms", json=norms(OUT))
+    for hours, count in ((2.9, 1), (0.2, 0)):
+        await world.clock.advance(hours * 3600)
+        assert len(await alarms(client)) == count
+    assert (await client.get("/findings")).json()["norms"]["count"] == 1
+
+
+async def test_a_proof_is_shown_and_judged_until_another_one_is_told(world: World, client: httpx.AsyncClient) -> None:
     told = (await client.put("/findings/proof", json=proof(SHORT))).json()
     assert told == {
         "checked": AT,
@@ -83,9 +103,12 @@ async def test_a_proof_is_shown_until_another_one_is_told(world: World, client: 
         "contradicted": 1,
         "items": [SHORT],
     }
+    assert await alarms(client) == [("orders", "critical"), ("orders", "warning")]
     later = (await client.put("/findings/proof", json=proof(since="2026-11-21T11:00:01Z"))).json()
     assert (later["items"], later["missing"], later["since"]) == ([SHORT], 2, "2026-11-21T11:00:01.000Z")
     await client.put("/findings/proof", json=proof())
+    await world.clock.advance(6)
+    assert await alarms(client) == []
 
 
 @pytest.mark.parametrize(
@@ -147,6 +170,7 @@ async def test_an_operator_tells_of_all_destinations_or_of_none(world: World, cl
         assert (await own.get("/findings")).json()["norms"]["by"] == "key pipeline"
     async with world.client(limited) as own:
         problem(await own.get("/findings"), 403)
+        assert await alarms(own) == [("orders", "warning")]
 
 
 async def test_what_was_told_is_in_the_audit_log(world: World, client: httpx.AsyncClient) -> None:

@@ -51,6 +51,9 @@ def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: py
     times = ("--from", "2026-01-31T00:00:00Z", "--to", "2026-02-01T00:00:00Z")
     own, _, _ = ran(monkeypatch, "reconcile", *times, "--repair", *bus)
     assert (own.repairing.url, own.repairing.api_key) == ("http://there", "k")
+    assert own.telling is None
+    for name in ("reconcile", "judge"):
+        assert ran(monkeypatch, name, "--tell", *bus)[0].telling == ("http://there", "k")
     asked = ran(monkeypatch, "replay", *times)[0].asked
     assert (asked.since, asked.before) == (own.plan.since, own.plan.before)
     assert [asked.since.day, asked.before.day] == [31, 1]

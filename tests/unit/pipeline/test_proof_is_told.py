@@ -139,3 +139,118 @@ def test_a_repair_that_is_broken_off_tells_its_proof_and_what_goes_on(
         assert json.loads(told.out)["repair"]["jobs"] == ["job-1", "job-2"]
     else:
         assert "the bus goes on with job-1, job-2" in told.err
+
+
+TOLD = "/api/v1/findings/proof"
+UNACCEPTED = msgspec.structs.replace(LOST, subscription="", minute="2026-01-31T12:05:00Z")
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_the_bus_is_told_how_many_are_missing_of_each_subscription(
+    how: tuple[str, ...], lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bus.on("PUT", TOLD, {})
+    later = msgspec.structs.replace(LOST, minute="2026-01-31T12:02:00Z")
+    found = summary("missing", LOST, later, UNACCEPTED, contradicted=[AGAINST])
+    options = ("--from", "2026-01-31T10:00:00Z", "--tell", "--url", bus.url, *how)
+    assert reconcile(monkeypatch, lake, found, *options) == 1
+    (asked,) = bus.asked
+    assert asked.body == {
+        "checked": "2026-01-31T13:00:00Z",
+        "since": "2026-01-31T10:00:00+00:00",
+        "before": None,
+        "with_store": False,
+        "missing": 3,
+        "contradicted": 1,
+        "items": [
+            {
+                "destination": "orders",
+                "subscription": "shop",
+                "missing": 2,
+                "contradicted": 1,
+                "since": "2026-01-31T12:00:00Z",
+                "until": "2026-01-31T12:02:00Z",
+            },
+            {
+                "destination": "orders",
+                "subscription": "",
+                "missing": 1,
+                "contradicted": 0,
+                "since": "2026-01-31T12:05:00Z",
+                "until": "2026-01-31T12:05:00Z",
+            },
+        ],
+    }
+    told = capsys.readouterr().out
+    assert json.loads(told)["told"] is True if how else told.endswith("the bus was told\n")
+
+
+@pytest.mark.parametrize(("verdict", "code", "times"), [("proven", 0, 1), ("contradicted", 4, 1), ("unheard", 3, 0)])
+def test_that_nothing_is_missing_is_told_unless_nobody_knows(
+    verdict: str, code: int, times: int, lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.on("PUT", TOLD, {})
+    against = [AGAINST] if verdict == "contradicted" else []
+    found = summary(verdict, contradicted=against)
+    assert reconcile(monkeypatch, lake, found, "--tell", "--url", bus.url) == code
+    assert [asked.body["missing"] for asked in bus.asked] == [0] * times
+
+
+def test_what_was_repaired_is_not_told_as_missing(lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus.on("PUT", TOLD, {})
+    options = ("--repair", "--tell", "--url", bus.url)
+    assert reconcile(monkeypatch, lake, summary("missing", LOST, OTHER), *options) == 0
+    assert (bus.asked[-1].path, bus.asked[-1].body["missing"]) == (TOLD, 0)
+    bus.on("GET", "/api/v1/resends/job-1", job("done", selected=1, missing=1))
+    bus.on("POST", "/api/v1/resends/deliveries", {"id": "job-1"})
+    assert reconcile(monkeypatch, lake, summary("missing", LOST), *options) == 1
+    assert (bus.asked[-1].path, bus.asked[-1].body["missing"]) == (TOLD, 1)
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_repair_that_is_refused_does_not_keep_it_from_being_told(
+    how: tuple[str, ...], lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FakeBus() as bus:
+        bus.on("POST", "/api/v1/resends/deliveries", (422, {"title": "Invalid", "detail": "it keeps a strict order"}))
+        bus.on("PUT", TOLD, {})
+        options = ("--repair", "--tell", "--url", bus.url, *how)
+        assert reconcile(monkeypatch, lake, summary("missing", LOST), *options) == 1
+        assert bus.asked[-1].body["missing"] == 1
+    told = capsys.readouterr()
+    assert "it keeps a strict order" in told.err
+    if how:
+        document = json.loads(told.out)
+        assert (document["told"], document["repair"]["jobs"]) == (True, [])
+
+
+@pytest.mark.parametrize("how", [(), ("--json",)])
+@pytest.mark.parametrize("verdict", ["proven", "missing"])
+def test_a_bus_that_could_not_be_told_is_an_error_behind_the_proof(
+    verdict: str,
+    how: tuple[str, ...],
+    lake: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = summary(verdict, *[LOST] * (verdict == "missing"))
+    with FakeBus() as bus:
+        bus.on("PUT", TOLD, (403, {"title": "Forbidden", "detail": "ops may not resend"}))
+        assert reconcile(monkeypatch, lake, found, "--tell", "--url", bus.url, *how) == 1
+    told = capsys.readouterr()
+    assert "the bus was not told, and goes by what it was told before: ops may not resend" in told.err
+    if how:
+        document = json.loads(told.out)
+        assert (document["verdict"], document["told"]["error"] in told.err) == (verdict, True)
+    else:
+        assert "hop\tbuckets" in told.out
+
+
+def test_that_neither_was_done_is_said_of_both(
+    lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--tell", "--url", url) == 1
+    told = capsys.readouterr().err
+    assert "the bus was not told" in told
+    assert "error: no answer from" in told

@@ -1,0 +1,105 @@
+"""``--tell``: what a job found is put into the bus, whose rules of alarms judge it from then on."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from bus.cli.api import Api
+from bus.domain.health.findings import MOST_TOLD, Deviation
+from bus.domain.times import format_time
+from bus.errors import BusError
+from pipeline.errors import JobFailed
+from pipeline.reports.summary import Finding
+
+_NORMS: Final = "/api/v1/findings/norms"
+_PROOF: Final = "/api/v1/findings/proof"
+_Lane = tuple[str, str]
+
+
+class Telling(NamedTuple):
+    """Which bus is told."""
+
+    url: str
+    api_key: str
+
+
+def tell_norms(telling: Telling, until: dt.datetime, deviations: Sequence[Deviation]) -> None:
+    """Tell what is outside of its norms, or that nothing is.
+
+    Raises
+    ------
+    JobFailed
+        The bus refused it, or does not answer; it goes by what it was told before.
+    """
+    items = [item_of(one) for one in deviations[:MOST_TOLD]]
+    _put(telling, _NORMS, {"until": until.isoformat(), "count": len(deviations), "items": items})
+
+
+def item_of(one: Deviation) -> dict[str, Any]:
+    """Return a deviation as it is written, for the bus and for people's programs."""
+    return {**msgspec.structs.asdict(one), "since": format_time(one.since)}
+
+
+class Proven(NamedTuple):
+    """What a proof found: when it was made, of which range of messages, by whom, and what is not accounted for."""
+
+    checked: str
+    since: dt.datetime | None
+    before: dt.datetime | None
+    with_store: bool
+    missing: Sequence[Finding]
+    contradicted: Sequence[Finding]
+
+
+def tell_proof(telling: Telling, proven: Proven) -> None:
+    """Tell how many deliveries of each subscription are missing or contradicted; raises ``JobFailed``."""
+    lost, against = Counter(map(_lane, proven.missing)), Counter(map(_lane, proven.contradicted))
+    minutes: dict[_Lane, list[str]] = defaultdict(list)
+    for one in (*proven.missing, *proven.contradicted):
+        minutes[_lane(one)].append(one.minute)
+    worst = sorted(minutes, key=lambda lane: (-lost[lane], -against[lane], lane))[:MOST_TOLD]
+    told = {
+        "checked": proven.checked,
+        "since": _text(proven.since),
+        "before": _text(proven.before),
+        "with_store": proven.with_store,
+        "missing": len(proven.missing),
+        "contradicted": len(proven.contradicted),
+        "items": [
+            {
+                "destination": lane[0],
+                "subscription": lane[1],
+                "missing": lost[lane],
+                "contradicted": against[lane],
+                "since": min(minutes[lane]),
+                "until": max(minutes[lane]),
+            }
+            for lane in worst
+        ],
+    }
+    _put(telling, _PROOF, told)
+
+
+def _lane(one: Finding) -> _Lane:
+    return one.destination, one.subscription
+
+
+def _text(time: dt.datetime | None) -> str | None:
+    return time.isoformat() if time is not None else None
+
+
+def _put(telling: Telling, path: str, body: dict[str, Any]) -> None:
+    try:
+        with Api(telling.url, telling.api_key) as api:
+            api.call("PUT", path, body=body)
+    except BusError as error:
+        again = "what was found is printed; the same command tells it once that is mended"
+        raise JobFailed(
+            f"the bus was not told, and goes by what it was told before: {error}",
+            hint=f"{error.hint}; {again}" if error.hint else again,
+        ) from error
