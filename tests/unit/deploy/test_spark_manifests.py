@@ -86,7 +86,7 @@ def test_commands_are_known_to_the_entrypoint(name):
 
 
 def test_pods_run_a_job_that_is_told_of_their_end():
-    assert set(pods()) == {"rollup", "baseline", "compact"} <= set(jobs())
+    assert set(pods()) == {"rollup", "baseline", "compact", "judge"} <= set(jobs())
     assert "compose rollup" in jobs()
 
 
@@ -121,6 +121,32 @@ def test_executors_find_the_driver_where_its_service_is():
     assert ports == {settings["spark.driver.port"], settings["spark.blockManager.port"]}
     names = [each["name"] for each in pods()["rollup"]["containers"][0]["env"]]
     assert names.index("POD_NAME") < names.index("PYSPARK_SUBMIT_ARGS"), "a variable is only known behind its own line"
+
+
+def test_a_job_that_tells_has_a_key_and_is_let_in_by_the_admin():
+    (cron,) = [found for found in objects() if found["metadata"]["name"] == "judge"]
+    template = cron["spec"]["jobTemplate"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert "--tell" in container["args"]
+    (key,) = container["env"]
+    assert key["name"] == "BUS_API_KEY"
+    assert set(key["valueFrom"]["secretKeyRef"]) == {"name", "key"}
+    of_bus = [
+        each for path in sorted((DEPLOY.parent / "kubernetes" / "base").glob("*.yaml")) for each in documents(path)
+    ]
+    (service,) = [each for each in of_bus if each["kind"] == "Service" and each["metadata"]["name"] == "admin"]
+    url = container["args"][container["args"].index("--url") + 1]
+    assert url == f"http://admin.pier.svc:{service['spec']['ports'][0]['port']}"
+    (policy,) = [
+        each for each in of_bus if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "among-the-bus"
+    ]
+    let_in = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    assert template["metadata"]["labels"].items() >= let_in.items()
+
+
+def test_what_is_out_is_no_job_to_try_again():
+    specs = {found["metadata"]["name"]: found["spec"] for found in objects() if found["kind"] == "CronJob"}
+    assert specs["judge"]["jobTemplate"]["spec"]["backoffLimit"] == 0
 
 
 def test_who_runs_may_write_the_lake_and_read_the_events():
