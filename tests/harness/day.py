@@ -7,31 +7,50 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import httpx
+import trustme
 
 from tests.harness.alarm_channels import AlarmChannels
 from tests.harness.bus_process import BusProcess
 from tests.harness.cluster import Cluster
 from tests.harness.http import PLAIN
+from tests.harness.loop_disk import LoopDisk, loop_disk
 from tests.harness.parts import BROKERS, STORES, Part
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
+from tests.servers import need
+from tests.servers.rabbitmq import RabbitmqServer
 
 CHANNEL = "ops"
 HEARTBEAT = "alive"
 LANES = ("direct", "kafka", "rabbitmq", "nsq")
 SHOP = "shop"
+SECURE = "secure"
 SETTLED = 15.0
 """Seconds for which a fault lasts once people are told of it."""
+GIB = 2**30
 RATE = 20
 """Messages a second to each destination."""
 _SHORT = {"hold": "4s", "clear": "8s"}
 RULES = {
     **dict.fromkeys(
-        ("role-missing", "part-down", "breaker-open", "errors", "saturated", "failed-over", "orphans"), _SHORT
+        (
+            "role-missing",
+            "part-down",
+            "breaker-open",
+            "errors",
+            "saturated",
+            "failed-over",
+            "orphans",
+            "disk",
+            "certificate",
+            "broker-memory",
+        ),
+        _SHORT,
     ),
     "backlog": {**_SHORT, "limit": 400},
     "age": {**_SHORT, "limit": "45s"},
@@ -62,6 +81,7 @@ class Line(NamedTuple):
     raised_after: float
     cleared_after: float | None
     causes: list[str]
+    rules: set[str]
 
 
 class Load:
@@ -90,18 +110,38 @@ class Load:
             thread.join(20)
 
 
+class Subscribers(NamedTuple):
+    """Each on a host of its own: ``shop`` fails, and the certificate of ``secured_briefly`` ends soon."""
+
+    sound: SubscriberProcess
+    shop: SubscriberProcess
+    secured: SubscriberProcess
+    secured_briefly: SubscriberProcess
+
+
 class Day:
-    """The world; ``sound`` and ``shop`` are subscribers on hosts of their own, of which only ``shop`` fails."""
+    """The world; ``disk`` has the data directory of the process with the role admin."""
 
     def __init__(
         self,
         cluster: Cluster,
         parts: dict[str, Part],
-        sound: SubscriberProcess,
-        shop: SubscriberProcess,
+        subscribers: Subscribers,
+        disk: LoopDisk,
         channels: AlarmChannels,
     ) -> None:
-        self.cluster, self.parts, self.sound, self.shop, self.channels = cluster, parts, sound, shop, channels
+        self.cluster, self.parts, self.subscribers, self.disk, self.channels = (
+            cluster,
+            parts,
+            subscribers,
+            disk,
+            channels,
+        )
+        self.sound, self.shop = subscribers.sound, subscribers.shop
+
+    def call_by_https(self, subscriber: SubscriberProcess) -> None:
+        """Have a subscription call one of those with a certificate."""
+        self.cluster.admin.subscription("direct", SECURE, subscriber.url("/secure"), retry=["1s"])
 
     def configure(self) -> None:
         admin = self.cluster.admin
@@ -109,6 +149,7 @@ class Day:
             admin.destination(lane, transport=lane)
             admin.subscription(lane, "sound", self.sound.url(f"/{lane}"), retry=["1s"])
         admin.subscription("direct", SHOP, self.shop.url("/shop"), retry=["1s"], max_concurrency=4, dead_on=[422])
+        self.call_by_https(self.subscribers.secured)
 
     @property
     def nsqd(self) -> str:
@@ -145,8 +186,13 @@ class Day:
         def is_over() -> bool:
             return bool(new()) and all(one["closed_at"] for one in new())
 
+        def line(cleared: float | None) -> Line:
+            causes = sorted({one["cause"] for one in new()})
+            rules = {alarm["rule"] for one in new() for alarm in one["alarms"]}
+            return Line(fault, self.titles()[before:], raised, cleared, causes, rules)
+
         if not fault.clears:
-            return Line(fault, self.titles()[before:], raised, None, sorted({one["cause"] for one in new()}))
+            return line(None)
         wait_until(is_over, within=240, what=f"it is over: {fault.name}", every=0.5, state=new)
         cleared, count = time.monotonic() - mended, len(new())
 
@@ -154,7 +200,45 @@ class Day:
             return sum("over after" in title for title in self.titles()[before:]) >= count
 
         wait_until(told_over, within=60, what="people know that it is over", state=self.titles)
-        return Line(fault, self.titles()[before:], raised, cleared, sorted({one["cause"] for one in new()}))
+        return line(cleared)
+
+
+@contextmanager
+def _rabbitmq(folder: Path) -> Iterator[Part]:
+    """Two clusters, of which the primary one has the management plugin."""
+    home, plugin = need("rabbitmq"), need("rabbitmq_management")
+    with (
+        RabbitmqServer(home, folder / "primary", name="primary", management=plugin) as primary,
+        RabbitmqServer(home, folder / "backup", name="backup") as backup,
+    ):
+        env = {
+            "BUS_RABBITMQ_PRIMARY": primary.url,
+            "BUS_RABBITMQ_BACKUP": backup.url,
+            "BUS_RABBITMQ_MANAGEMENT": json.dumps({"primary": f"http://127.0.0.1:{primary.http_port}"}),
+        }
+        yield Part(env, (primary, backup))
+
+
+@contextmanager
+def _subscribers(folder: Path) -> Iterator[tuple[Subscribers, Path]]:
+    """Run them; with the file of the authority that vouches for those called by https."""
+    authority = trustme.CA()
+    trusted = folder / "authority.pem"
+    authority.cert_pem.write_to_path(trusted)
+
+    def certificate(name: str, days: int) -> Path:
+        path = folder / f"{name}.pem"
+        until = datetime.now(UTC) + timedelta(days=days)
+        authority.issue_cert("127.0.0.1", not_after=until).private_key_and_cert_chain_pem.write_to_path(path)
+        return path
+
+    with (
+        SubscriberProcess(folder, name="sound", tally=True) as sound,
+        SubscriberProcess(folder, name="shop", tally=True) as shop,
+        SubscriberProcess(folder, name="secured", tally=True, certificate=certificate("long", 90)) as secured,
+        SubscriberProcess(folder, name="briefly", tally=True, certificate=certificate("short", 5)) as briefly,
+    ):
+        yield Subscribers(sound, shop, secured, briefly), trusted
 
 
 @contextmanager
@@ -162,11 +246,13 @@ def running(folder: Path) -> Iterator[Day]:
     """Run all of it."""
     (folder / "bus").mkdir()
     with ExitStack() as stack:
-        parts = {name: stack.enter_context(BROKERS[name](folder / name)) for name in ("kafka", "rabbitmq", "nsq")}
+        parts = {name: stack.enter_context(BROKERS[name](folder / name)) for name in ("kafka", "nsq")}
+        parts["rabbitmq"] = stack.enter_context(_rabbitmq(folder / "rabbitmq"))
         parts["store"] = stack.enter_context(STORES["mongodb"](folder / "mongodb"))
         channels = stack.enter_context(AlarmChannels())
-        sound = stack.enter_context(SubscriberProcess(folder, name="sound", tally=True))
-        shop = stack.enter_context(SubscriberProcess(folder, name="shop", tally=True))
+        subscribers, trusted = stack.enter_context(_subscribers(folder))
+        disk = stack.enter_context(loop_disk(folder, GIB))
+        (folder / "bus" / "admin-1").symlink_to(disk.path)
         env: dict[str, str] = {}
         for part in parts.values():
             env |= part.env
@@ -178,11 +264,12 @@ def running(folder: Path) -> Iterator[Day]:
                     HEARTBEAT: {"url": channels.url(HEARTBEAT), "heartbeat": "2s"},
                 }
             ),
-            "BUS_SWEEP": str(folder),
+            "SSL_CERT_FILE": str(trusted),
+            "BUS_SWEEP": str(folder / "bus"),
             "BUS_SWEEP_IDLE": "5",
         }
         roles = ("admin", "receiver", "dispatcher", "compensator", "sweeper", "alarms")
         cluster = stack.enter_context(Cluster(folder / "bus", roles, store=parts["store"].env["BUS_STORE"], env=env))
-        day = Day(cluster, parts, sound, shop, channels)
+        day = Day(cluster, parts, subscribers, disk, channels)
         day.configure()
         yield day

@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 import signal
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -357,7 +358,13 @@ async def serve(arguments: argparse.Namespace) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    listener = await loop.create_server(lambda: connection(server), "127.0.0.1", arguments.port, backlog=2048)
+    context = None
+    if arguments.certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(arguments.certificate)
+    listener = await loop.create_server(
+        lambda: connection(server), "127.0.0.1", arguments.port, backlog=2048, ssl=context
+    )
     print(json.dumps({"port": listener.sockets[0].getsockname()[1]}), flush=True)
     await stopping.wait()
     listener.close()
@@ -377,6 +384,7 @@ def main() -> None:
     parser.add_argument("--hang", action="store_true", help="never answer")
     parser.add_argument("--secret", help="whsec_...: verify signatures")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--certificate", type=Path, help="PEM file of a certificate and its key: serve https")
     parser.add_argument("--path", action="append", default=[], metavar="/PATH=delay:S,fail:P,status:N,hang,secret:S")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve(parser.parse_args()))

@@ -24,6 +24,8 @@ class SubscriberProcess:
         Specifications such as ``/slow=delay:0.2``; other paths answer 200 at once.
     batches
         Of a tally: each call is a batch, which a record tells by itself.
+    certificate
+        PEM file of a certificate and its key, to be called by https.
     """
 
     def __init__(
@@ -34,7 +36,9 @@ class SubscriberProcess:
         tally: bool = False,
         batches: bool = False,
         fsync: bool = True,
+        certificate: Path | None = None,
     ) -> None:
+        self._scheme = "http" if certificate is None else "https"
         self.record = folder / f"{name}.jsonl"
         self._specs = [argument for path in paths for argument in ("--path", path)]
         self._mode = (
@@ -42,6 +46,8 @@ class SubscriberProcess:
             if tally
             else ["--record", str(self.record), *(["--fsync"] if fsync else [])]
         )
+        if certificate is not None:
+            self._mode += ["--certificate", str(certificate)]
         self._log = folder / f"{name}.log"
         self.child = Child([], log=self._log)
         self.port = 0
@@ -51,12 +57,12 @@ class SubscriberProcess:
         argv = module("tests.harness.subscriber", "--port", self.port, *self._mode, *self._specs)
         self.child = Child(argv, log=self._log).start()
         self.port = int(self.child.ready_line()["port"])
-        self._http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30, **PLAIN)
+        self._http = httpx.Client(base_url=self.url(""), timeout=30, **PLAIN)
         return self
 
     def url(self, path: str) -> str:
         """Return the URL of a path, for a subscription."""
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self._scheme}://127.0.0.1:{self.port}{path}"
 
     def calls(self, path: str | None = None) -> list[Call]:
         """Return what was recorded so far, in order."""
