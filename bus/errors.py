@@ -4,7 +4,8 @@
     ├── ConfigurationError      a setting is impossible; the start stops
     ├── InvalidMessage          the message itself is wrong; sending it again cannot help
     │   ├── InvalidDestination  no such code, or not a possible code
-    │   └── MessageTooLarge     over the limit in bytes
+    │   ├── MessageTooLarge     over the limit in bytes
+    │   └── WrongType           an argument of another type than a call takes; a TypeError too
     ├── SpoolError              a local file queue
     │   ├── SpoolFull           size limit or disk reserve reached; nothing stored was dropped   (retriable)
     │   ├── SpoolLocked         another live process owns the directory
@@ -87,6 +88,10 @@ class InvalidDestination(InvalidMessage):
 
 class MessageTooLarge(InvalidMessage):
     """The body is over the limit."""
+
+
+class WrongType(InvalidMessage, TypeError):
+    """An argument of the SDK is of another type than it takes."""
 
 
 class SpoolError(BusError):

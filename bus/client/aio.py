@@ -51,6 +51,8 @@ class AsyncBus:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - as the receiver calls it
+        idempotency_key: str | None = None,
     ) -> str:
         """Store a message and return its id, as `Bus.send`; durable when this returns.
 
@@ -66,6 +68,8 @@ class AsyncBus:
                 headers=headers,
                 content_type=content_type,
                 deliver_at=deliver_at,
+                id=id,
+                idempotency_key=idempotency_key,
             )
             span.prepared(prepared)
             try:

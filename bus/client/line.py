@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from bus.domain.headers import check_headers
+from bus.domain.identity import parse_id
 from bus.domain.texts import LONGEST_TEXT, check_ascii, check_text
 from bus.domain.times import format_time, parse_time
-from bus.errors import InvalidMessage
+from bus.errors import InvalidMessage, WrongType
 
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 _BINARY: Final = "application/octet-stream"
 _TRACE: Final = ("traceparent", "tracestate")
 _encode: Final = msgspec.json.Encoder().encode
+_NULL: Final = b"null"
+_ENCODE: Final = "encode it to bytes first"
+Kind = TypeVar("Kind")
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,6 +42,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     routing_key: str = ""
     headers: dict[str, str] = {}
     deliver_at: str = ""
+    idempotency_key: str = ""
     traceparent: str = ""
     tracestate: str = ""
     original_id: str = ""
@@ -93,27 +99,62 @@ def content_of(message: Any, content_type: str | None) -> Content:
     Raises
     ------
     InvalidMessage
-        It cannot be JSON, or the text cannot be UTF-8.
+        It cannot be JSON, or the text cannot be UTF-8; ``WrongType`` where that is for its type.
     """
     if isinstance(message, (bytes, bytearray, memoryview)):
         return Content(bytes(message), content_type or _BINARY, is_json=False)
     try:
         if isinstance(message, str):
             return Content(message.encode(), content_type or _TEXT, is_json=False)
-        return Content(_encode(message), content_type or _JSON, is_json=True)
+        body = _encode(message)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidMessage(
-            f"the message is neither bytes, text nor JSON: {error}", hint="encode it to bytes first", field="body"
-        ) from error
+        kind = WrongType if isinstance(error, TypeError) else InvalidMessage
+        raise kind(f"the message is neither bytes, text nor JSON: {error}", hint=_ENCODE, field="body") from error
+    # The encoder writes null for a number that JSON does not have, and only then is the message looked through.
+    if _NULL in body and not _is_finite(msgspec.to_builtins(message)):
+        raise InvalidMessage("the message has NaN or an infinite number, and JSON none", hint=_ENCODE, field="body")
+    return Content(body, content_type or _JSON, is_json=True)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all numbers of a value of built-in types are finite; not recursive, since a message may be deep."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, float) and not math.isfinite(one):
+            return False
+        if isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            left += one
+    return True
 
 
 def text_of(value: str | None, field: str, check: Callable[[str, str], str] = check_text) -> str:
     """Return the value as a receiver takes it, empty for none; raises ``InvalidMessage``, ``field`` naming it."""
+    return "" if value is None else check(typed(value, str, field), field)
+
+
+def typed(value: Any, kind: type[Kind], field: str) -> Kind:
+    """Return a value that is of a type; raises ``WrongType``, ``field`` naming it."""
+    if not isinstance(value, kind):
+        raise wrong_type(field, kind.__name__, value)
+    return value
+
+
+def wrong_type(field: str, wanted: str, value: Any, *, of: str = "") -> WrongType:
+    """Return the error of a value that is of another type; the value itself, which may be secret, is not in it."""
+    return WrongType(f"{of or field}: expected {wanted}, got {type(value).__name__}", field=field)
+
+
+def id_of(value: str | None) -> str:
+    """Return the id that the caller gave as it is written, empty for none; raises ``InvalidMessage``."""
     if value is None:
         return ""
-    if not isinstance(value, str):
-        raise InvalidMessage(f"{field} is a {type(value).__name__}, not a text", field=field)
-    return check(value, field)
+    try:
+        return parse_id(typed(value, str, "id"))
+    except ValueError as error:
+        raise InvalidMessage(f"id is no UUID of version 7: {value!r:.100}", hint="leave it out", field="id") from error
 
 
 class Headers(NamedTuple):
@@ -134,14 +175,19 @@ def split_headers(headers: Mapping[str, str] | None) -> Headers:
     """
     own: dict[str, str] = {}
     trace = dict.fromkeys(_TRACE, "")
+    if headers is not None and not isinstance(headers, Mapping):
+        raise wrong_type("headers", "a mapping of names to texts", headers)
     for name, value in (headers or {}).items():
-        if isinstance(name, str) and name.lower() in trace:
+        for text, of in ((name, "a name in headers"), (value, f"header {name}")):
+            if not isinstance(text, str):
+                raise wrong_type("headers", "str", text, of=of)
+        if name.lower() in trace:
             trace[name.lower()] = text_of(value, name.lower(), check_ascii)
         else:
             own[name] = value
     try:
         check_headers(own)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise InvalidMessage(f"headers: {error}", field="headers") from error
     if not trace["traceparent"]:
         return Headers(own, *_current_span())
@@ -167,8 +213,11 @@ def check_deliver_at(moment: datetime | str | None) -> str:
     """Return the time as RFC 3339 in UTC, empty for none; raises ``InvalidMessage`` for one without a zone."""
     if moment is None:
         return ""
+    if not isinstance(moment, (datetime, str)):
+        raise wrong_type("deliver_at", "datetime or str", moment)
+    text = moment.isoformat() if isinstance(moment, datetime) else moment
     try:
-        return format_time(parse_time(moment.isoformat() if isinstance(moment, datetime) else str(moment)))
+        return format_time(parse_time(text))
     except (ValueError, OverflowError) as error:
         raise InvalidMessage(
             f"deliver_at is not a time: {error}",

@@ -25,6 +25,15 @@ LARGEST_BODY: Final = (REQUEST_BYTES - 2**18) * 3 // 4
 """A body that as base64, with its headers, is still one request."""
 
 
+_SECONDS: Final = ("seconds, a number", (int, float))
+_KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
+    "url": ("str", (str,)),
+    "api_key": ("str or None", (str, type(None))),
+    **dict.fromkeys(("max_bytes", "spool_limit", "disk_reserve"), ("bytes, an int", (int,))),
+    **dict.fromkeys(("timeout", "fallback_timeout", "backoff_first", "backoff_longest", "sweep_seconds"), _SECONDS),
+}
+
+
 class WallAndMonotonic(Protocol):
     """The part of `bus.ports.clock.Clock` that the SDK reads; its threads wait on conditions, never on the clock."""
 
@@ -57,6 +66,8 @@ class Options:
     ------
     ConfigurationError
         A value is impossible; nothing was started.
+    TypeError
+        One is of another type.
     """
 
     url: str
@@ -77,6 +88,10 @@ class Options:
     transport: httpx.BaseTransport | None = None
 
     def __post_init__(self) -> None:
+        for name, (wanted, kinds) in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                raise TypeError(f"{name}: expected {wanted}, got {type(value).__name__}")
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import RLock, Thread
-from typing import Final
+from typing import Final, NamedTuple
 
 from bus import spool
 from bus.client import home
@@ -29,6 +29,13 @@ EXIT_SECONDS: Final = 2.0
 """How long the interpreter's exit waits for what is still on its way; what is not sent stays on disk."""
 _LAST_REQUEST: Final = 0.5
 _CACHE: Final = 4 << 20
+
+
+class Left(NamedTuple):
+    """What a process left on disk: messages that wait, and those that the receiver refused for good."""
+
+    pending: int = 0
+    rejected: int = 0
 
 
 class Outbox:
@@ -138,10 +145,10 @@ class Outbox:
     def _is_sent(self, before: int) -> bool:
         return all(time > before for time in oldest(self.stats()))
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float) -> Left:
         """Stop, and give the directory up; wait first while the receiver takes what waits, up to ``timeout`` seconds.
 
-        What is left stays on disk, for the next process that uses the root.
+        What is left stays on disk, for the next process that uses the root; returns how much that is.
         """
         end = time.monotonic() + timeout
         self.marker.end(self.marker.codes)
@@ -154,10 +161,13 @@ class Outbox:
         if self._events is not None:
             self._events.close(_LAST_REQUEST)
         _OPEN.discard(self)
+        left = Left()
         try:
+            left = Left(self.pending, self.rejected)
             home.retire(self._spool)
         except SpoolError:
             self.abandon()
+        return left
 
     def _linger(self, timeout: float) -> None:
         daemon = self._daemon

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import msgspec
 
 from bus.client.home import orphans
-from bus.client.line import Line, check_deliver_at, content_of, split_headers, text_of
+from bus.client.line import Line, check_deliver_at, content_of, id_of, split_headers, text_of, typed
 from bus.client.options import Options, Prepared, WallAndMonotonic
-from bus.client.outbox import STARTING, Outbox, record_of
+from bus.client.outbox import STARTING, Left, Outbox, record_of
 from bus.client.producers.lease import Asking
 from bus.client.producers.producer import Producer, take
 from bus.client.straight import Straight
@@ -71,6 +71,8 @@ class Bus:
     ------
     ConfigurationError
         A value is impossible.
+    TypeError
+        One is of another type.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Bus:
         )
         self._outbox: Outbox | None = None
         self._closed = False
+        self._left = Left()
         self.straight = Straight(self._options, self._waits)
         self._resume()
 
@@ -133,6 +136,8 @@ class Bus:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - as the receiver calls it
+        idempotency_key: str | None = None,
     ) -> str:
         """Store a message and return its id; it is on disk (fsync) when this returns, and is sent from there.
 
@@ -156,6 +161,11 @@ class Bus:
             Instead of ``application/octet-stream``, ``text/plain; charset=utf-8`` or ``application/json``.
         deliver_at
             Not before this time: a datetime with a zone, or RFC 3339 text.
+        id
+            A UUID of version 7 in place of a new one; the receiver takes an id once, whoever sends it again.
+        idempotency_key
+            What the receiver takes once within a day, whatever the ids: of what is sent again under it the first
+            message stands, under its own id.
 
         Raises
         ------
@@ -164,7 +174,7 @@ class Bus:
         MessageTooLarge
             The message is over ``max_bytes``.
         InvalidMessage
-            Another argument is impossible; ``field`` names it.
+            Another argument is impossible; ``field`` names it. One of a wrong type is a ``TypeError`` too.
         SpoolFull
             The spool's limit or the disk's reserve is reached, and the receiver did not take this message either; it
             is not stored, those before are.
@@ -184,6 +194,8 @@ class Bus:
                 headers=headers,
                 content_type=content_type,
                 deliver_at=deliver_at,
+                id=id,
+                idempotency_key=idempotency_key,
             )
             span.prepared(prepared)
             try:
@@ -237,16 +249,18 @@ class Bus:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = None,
         deliver_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - as the receiver calls it
+        idempotency_key: str | None = None,
         producer: int = 0,
     ) -> Prepared:
-        """Check what `send` was given and make the record with a new id; stores nothing. Not for applications."""
-        check_destination(destination)
+        """Check what `send` was given and make the record; stores nothing. Not for applications."""
+        check_destination(typed(destination, str, "destination"))
         content = content_of(message, text_of(content_type, "content_type", check_ascii))
         given = split_headers(headers)
         check_size(content.body, given.own, self._options.max_bytes)
         now = self._options.clock.now()
         line = Line(
-            id=new_id(now),
+            id=id_of(id) or new_id(now),
             destination=destination,
             sent_at=format_time(now),
             content_type=content.content_type,
@@ -256,6 +270,7 @@ class Bus:
             routing_key=text_of(routing_key, "routing_key"),
             headers=given.own,
             deliver_at=check_deliver_at(deliver_at),
+            idempotency_key=text_of(idempotency_key, "idempotency_key"),
             traceparent=given.traceparent,
             tracestate=given.tracestate,
             producer=producer,
@@ -314,20 +329,20 @@ class Bus:
         with STARTING.lock:
             outbox, self._outbox = self.present(), None
         if outbox is not None:
-            outbox.close(timeout)
+            self._left = outbox.close(timeout)
         self.straight.close()
 
     @property
     def pending(self) -> int:
-        """How many messages of this process wait to be taken by the receiver."""
+        """How many messages of this process wait to be taken by the receiver; once closed, how many did then."""
         outbox = self.present()
-        return 0 if outbox is None else outbox.pending
+        return self._left.pending if outbox is None else outbox.pending
 
     @property
     def rejected(self) -> int:
         """How many messages this process keeps because the receiver refused them for good (404, 413, 422)."""
         outbox = self.present()
-        return 0 if outbox is None else outbox.rejected
+        return self._left.rejected if outbox is None else outbox.rejected
 
     @property
     def sent_straight(self) -> int:

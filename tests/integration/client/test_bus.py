@@ -14,6 +14,7 @@ from bus.client.home import homes
 from bus.client.outbox import Outbox
 from bus.errors import SpoolClosed, SpoolFailed
 from bus.spool import is_live
+from tests.harness.process import free_port
 from tests.harness.waiting import wait_until
 from tests.integration.client.fake_receiver import FakeReceiver, body_of, close, half, refuse, status
 
@@ -121,8 +122,17 @@ def test_refused_messages_are_counted_and_kept(receiver: FakeReceiver, tmp_path:
         bus.send("nowhere", 1)
         assert bus.flush(60)
         assert (bus.pending, bus.rejected) == (0, 1)
+    assert (bus.pending, bus.rejected) == (0, 1)
     (left,) = homes(tmp_path)
     assert not is_live(left)
+
+
+def test_what_was_left_is_still_told_once_it_is_closed(tmp_path: Path) -> None:
+    bus = Bus(f"http://127.0.0.1:{free_port()}", spool=tmp_path)
+    for n in range(3):
+        bus.send("a", n)
+    bus.close(0)
+    assert bus.pending == 3
 
 
 def test_close_waits_for_a_receiver_that_takes_and_not_for_one_that_does_not(tmp_path: Path) -> None:

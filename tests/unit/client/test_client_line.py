@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry import trace as otel
 
+from bus import Bus
 from bus.client.line import (
     Line,
     check_deliver_at,
@@ -165,3 +168,48 @@ def test_a_time_without_a_zone_is_refused(moment: Any) -> None:
     with pytest.raises(InvalidMessage) as error:
         check_deliver_at(moment)
     assert error.value.field == "deliver_at"
+
+
+@pytest.mark.parametrize(
+    "message", [math.nan, {"a": math.inf}, {"a": [None, {"b": -math.inf}]}, [(1.0, math.nan)], {math.nan}]
+)
+def test_a_number_that_json_has_not_is_refused(message: object) -> None:
+    with pytest.raises(InvalidMessage, match="NaN") as error:
+        content_of(message, None)
+    assert error.value.field == "body"
+
+
+def test_null_is_no_such_number() -> None:
+    assert content_of({"null": None, "n": [1.5, "null"]}, None).body == b'{"null":null,"n":[1.5,"null"]}'
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"headers": {"a": b"x"}}, "header a: expected str, got bytes"),
+        ({"headers": {b"a": "x"}}, "a name in headers: expected str, got bytes"),
+        ({"headers": [("a", "b")]}, "headers: expected a mapping of names to texts, got list"),
+        ({"key": 5}, "key: expected str, got int"),
+        ({"deliver_at": 5}, "deliver_at: expected datetime or str, got int"),
+        ({"id": 5}, "id: expected str, got int"),
+        ({"idempotency_key": b"k"}, "idempotency_key: expected str, got bytes"),
+        ({"destination": None}, "destination: expected str, got NoneType"),
+        ({"message": object()}, "neither bytes, text nor JSON"),
+    ],
+)
+def test_an_argument_of_another_type_is_a_type_error_too(tmp_path: Path, given: dict[str, Any], told: str) -> None:
+    arguments = {"destination": "orders", "message": 1, **given}
+    with Bus("http://127.0.0.1:9", spool=tmp_path) as bus, pytest.raises(TypeError, match=told) as error:
+        bus.send(**arguments)
+    assert isinstance(error.value, InvalidMessage)
+    assert error.value.field == next(iter(given)).replace("message", "body")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_id_and_an_idempotency_key_are_in_the_line(tmp_path: Path) -> None:
+    with Bus("http://127.0.0.1:9", spool=tmp_path) as bus:
+        prepared = bus.prepare("orders", 1, id=NEW_ID.upper(), idempotency_key="once")
+        with pytest.raises(InvalidMessage, match="no UUID of version 7"):
+            bus.prepare("orders", 1, id="7")
+    line = decode_line(prepared.record.payload)
+    assert (prepared.id, line.id, line.idempotency_key) == (NEW_ID, NEW_ID, "once")

@@ -27,6 +27,20 @@ def test_impossible_values_are_refused(values: dict[str, Any], tmp_path: Path) -
         Bus("http://x", spool=tmp_path, **values)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"url": b"http://x"}, "url: expected str, got bytes"),
+        ({"api_key": 5}, "api_key: expected str or None, got int"),
+        ({"max_bytes": 1.5}, "max_bytes: expected bytes, an int, got float"),
+        ({"timeout": "5s"}, "timeout: expected seconds, a number, got str"),
+    ],
+)
+def test_values_of_another_type_are_named(given: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=told):
+        Bus(**{"url": "http://x", "spool": tmp_path, **given})
+
+
 def test_an_impossible_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidMessage):
         Bus("http://x", spool=tmp_path, source="a\n")
