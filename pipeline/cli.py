@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.grouping import grouped
-from bus.cli.options import AsJson
+from bus.cli.options import AsJson, Output
 from pipeline.options import BusOptions, ConnectedOptions, RangeOptions, SessionOptions
 
 _ROLLUP: Final = """\b
@@ -156,14 +156,14 @@ def archive(
     keep: Annotated[bool, typer.Option("--keep", help="Archive and verify, but drop nothing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be archived.")] = False,
     session: ConnectedOptions,
-    as_json: AsJson = False,
+    output: Output,
     bus: BusOptions,
 ) -> None:
     """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
     with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, bus.url, bus.api_key, keep, dry_run)
-    run(options, session, as_json=as_json)
+    run(options, session, output=output)
 
 
 @app.command(epilog=_FIND)
@@ -172,12 +172,12 @@ def find(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Of the message.", show_default=False)],
     lake: LakeRoot,
     *,
-    as_json: AsJson = False,
+    output: Output,
 ) -> None:
     """Show a message of the archive, with its body and what became of it."""
     with _spark():
         from pipeline.commands.finding import run  # noqa: PLC0415
-    run(lake, message_id, as_json=as_json)
+    run(lake, message_id, output=output)
 
 
 @app.command(epilog=_RECONCILE)
@@ -201,7 +201,7 @@ def reconcile(
     wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
     tell: Tell = False,
     session: ConnectedOptions,
-    as_json: AsJson = False,
+    output: Output,
     bus: BusOptions,
 ) -> int:
     """Prove that nothing was lost, or list every delivery that is missing (exit 1).
@@ -218,7 +218,7 @@ def reconcile(
     repairing = Repairing(bus.url, bus.api_key, rate, wait, reorder) if repair else None
     telling = Telling(bus.url, bus.api_key) if tell else None
     options = ReconcileOptions(lake, store, plan, report, repairing, telling)
-    return run(options, session, as_json=as_json)
+    return run(options, session, output=output)
 
 
 @app.command(epilog=_REPLAY)
@@ -271,7 +271,7 @@ def baseline(
     seed: Annotated[int, typer.Option(help="Of where faults are put.")] = 1,
     report: Annotated[Path | None, typer.Option(help="Write a page with charts there.")] = None,
     session: SessionOptions,
-    as_json: AsJson = False,
+    output: Output,
 ) -> None:
     """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
     with _spark():
@@ -280,14 +280,12 @@ def baseline(
         from pipeline.commands.values import moment_of  # noqa: PLC0415
     end = moment_of(read_time(before, "--before"))
     options = BaselineOptions(lake, weeks, end, backtest, seed, report)
-    run(options, session, as_json=as_json)
+    run(options, session, output=output)
 
 
 @app.command(epilog=_JUDGE)
 @grouped
-def judge(
-    lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, as_json: AsJson = False, bus: BusOptions
-) -> int:
+def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output: Output, bus: BusOptions) -> int:
     """List what was outside of its norms in two of the last three whole hours (exit 1).
 
     Where nothing could be judged, as when there are no norms yet or no rollup has run since, that is said (exit 3).
@@ -295,4 +293,4 @@ def judge(
     with _spark():
         from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415
         from pipeline.commands.telling import Telling  # noqa: PLC0415
-    return run(JudgeOptions(lake, Telling(bus.url, bus.api_key) if tell else None), session, as_json=as_json)
+    return run(JudgeOptions(lake, Telling(bus.url, bus.api_key) if tell else None), session, output=output)

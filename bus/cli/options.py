@@ -5,21 +5,62 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Final
 
 import typer
 
+from bus.cli.tables import Table
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time, parse_time
+from bus.nearest import did_you_mean
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 BusUrl = Annotated[str, typer.Option("--url", "--bus-url", envvar="BUS_URL", help="Where the bus is.")]
 ApiKey = Annotated[str, typer.Option("--api-key", envvar="BUS_API_KEY", help="Key of the bus.", show_default=False)]
-
-
 _AGO: Final = re.compile(r"\d+(\.\d+)?(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command that prints tables shows what it found."""
+
+    as_json: AsJson = False
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, though lines be longer than the terminal.")] = False
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="These columns alone, in this order.", show_default=False)
+    ] = None
+
+    def table(self, *columns: str) -> Table:
+        """Return the only table of a command; raises a usage error when a column was asked for that it lacks."""
+        return self.tables(columns)[0]
+
+    def tables(self, *each: Sequence[str]) -> list[Table]:
+        """Return the tables of a command, each with what it has of the columns that were asked for.
+
+        A command does this first: what comes behind a usage error is not done.
+        """
+        if self.columns is None:
+            return [Table(names, is_fitted=not self.wide, is_wrapped=not self.wide) for names in each]
+        asked = _names(self.columns, list(dict.fromkeys(chain(*each))))
+        return [
+            Table([name for name in asked if name in names], is_fitted=False, is_wrapped=not self.wide)
+            for names in each
+        ]
+
+
+def _names(text: str, known: Sequence[str]) -> list[str]:
+    """Return names as ``a,b`` has them; raises a usage error for one that is not known."""
+    asked = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in asked:
+        if name not in known:
+            meant = did_you_mean(name, known)
+            told = f"{meant} there are" if meant else "there are"
+            raise typer.BadParameter(f"no column {name!r}: {told} {', '.join(known)}", param_hint="--columns")
+    return asked
 
 
 def read_time(text: str | None, option: str) -> str | None:

@@ -1,9 +1,9 @@
-"""What commands print: tables and trees for people, JSON for programs."""
+"""What commands print: fields and bars for people, JSON for programs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,23 +45,6 @@ def print_json_line(value: object) -> None:
     """Print a value as one line of JSON, at once."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under column names; a state gets its colour."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    out = console()
-    if not out.is_terminal:
-        for row in (columns, *rows):
-            sys.stdout.write("\t".join(plain(value) for value in row) + "\n")
-        return
-    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(plain(value), STYLES.get(str(value), "")) for value in row))
-    out.print(table)
 
 
 def print_fields(fields: Mapping[str, object]) -> None:

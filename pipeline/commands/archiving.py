@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from bus.cli.api import NOT_FOUND, Api
-from bus.cli.output import print_json_line, print_table, progress
+from bus.cli.options import Output
+from bus.cli.output import print_json_line, progress
 from bus.clock import SystemClock
 from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import ReceiverRefused
@@ -24,7 +25,6 @@ from pipeline.schemas import MESSAGES
 from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
 
-_COLUMNS: Final = ("partition", "state", "messages", "deliveries", "unfinished", "unreadable", "files", "bytes")
 _CONFLICT: Final = 409
 _LONGEST: Final = 3600.0  # the bus reads all of a partition before it drops it
 
@@ -64,7 +64,7 @@ class Archived(NamedTuple):
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, session: ConnectedOptions, *, as_json: bool) -> None:
+def run(options: ArchiveOptions, session: ConnectedOptions, *, output: Output) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each.
 
     Raises
@@ -72,12 +72,13 @@ def run(options: ArchiveOptions, session: ConnectedOptions, *, as_json: bool) ->
     JobFailed
         Bodies cannot be read; their partitions stay in the store, and all others were archived.
     """
+    table = output.table(*Archived._fields)
     check_store(options.store, session)
     check_lake(options.lake)
     with running("archive", session) as spark:
-        found = archive(spark, options, print_json_line if as_json else None)
-    if not as_json:
-        print_table(_COLUMNS, found)
+        found = archive(spark, options, print_json_line if output.as_json else None)
+    if not output.as_json:
+        table.show([each._asdict() for each in found])
     left = [each for each in found if each.unreadable]
     if left:
         raise JobFailed(

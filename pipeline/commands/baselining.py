@@ -10,7 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.cli.output import plain, print_json, print_table
+from bus.cli.options import Output
+from bus.cli.output import plain, print_json
+from bus.cli.tables import Table
 from bus.clock import SystemClock
 from bus.errors import ConfigurationError
 from pipeline.commands.following import following
@@ -25,12 +27,12 @@ from pipeline.reports.totals import Total, totals
 from pipeline.schemas import ROLLUPS
 from pipeline.session import running
 
-_NORMS: Final = ("destination", "subscription", "metric", "state", "weeks", "method", "clear hours of 168")
+_NORMS: Final = ("destination", "subscription", "metric", "state", "weeks", "method", "clear_hours")
 _SCORES: Final = (
     "fault",
-    "found within three hours",
-    "where volume is thin",
-    "false alarms per series and month",
+    "found_within_3h",
+    "found_where_thin",
+    "false_alarms_a_month",
     "series",
 )
 
@@ -46,17 +48,18 @@ class BaselineOptions(NamedTuple):
     report: Path | None
 
 
-def run(options: BaselineOptions, session: SessionOptions, *, as_json: bool) -> None:
+def run(options: BaselineOptions, session: SessionOptions, *, output: Output) -> None:
     """Publish norms, or judge the past by them; the lake is the same after a back-test."""
+    tables = output.tables(_NORMS, _SCORES)
     lake = lake_with(options.lake, ROLLUPS)
     check_report(options.report)
     span = _span(lake, options)
     with running("baseline", session) as spark, following(spark, "learning"):
         found = _found(spark, lake, options, span)
-    if as_json:
+    if output.as_json:
         print_json(found.as_json())
     else:
-        _print(found)
+        _print(found, *tables)
     if options.report:
         options.report.write_text(page_of(found.hours, found.norms, found.totals, span.before), "utf-8")
 
@@ -126,14 +129,14 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
 
 
-def _print(found: Found) -> None:
-    norms = [
-        [*key, entry["state"], f"{entry['weeks']:.1f}", entry["method"], entry["clear_hours"]]
+def _print(found: Found, norms: Table, scores: Table) -> None:
+    known = [
+        (*key, entry["state"], f"{entry['weeks']:.1f}", entry["method"], entry["clear_hours"])
         for key, entry in sorted(found.series().items())
     ]
-    print_table(_NORMS, norms)
+    norms.show([dict(zip(_NORMS, values, strict=True)) for values in known])
     if found.totals:
-        print_table(_SCORES, [_score(total) for total in found.totals])
+        scores.show([dict(zip(_SCORES, _score(total), strict=True)) for total in found.totals])
         quiet = sorted({name for total in found.totals if total.fault is Fault.DROP for name in total.thin})
         sys.stdout.write(f"too little volume to tell half from chance: {plain(quiet) or 'none'}\n")
 

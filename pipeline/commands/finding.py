@@ -7,7 +7,9 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bus.cli.output import print_fields, print_json, print_table
+from bus.cli.options import Output
+from bus.cli.output import print_fields, print_json
+from bus.cli.tables import Table
 from bus.domain.identity import id_time, parse_id
 from bus.errors import ConfigurationError
 from pipeline.commands.looking import lake_with
@@ -20,7 +22,7 @@ _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _COLUMNS: Final = ("subscription", "status", "at", "attempts_made", "reason")
 
 
-def run(root: str, message_id: str, *, as_json: bool) -> None:
+def run(root: str, message_id: str, *, output: Output) -> None:
     """Print a message of the archive with its body and what became of it; no Spark is started.
 
     Raises
@@ -30,6 +32,7 @@ def run(root: str, message_id: str, *, as_json: bool) -> None:
     JobFailed
         The archive does not have the message.
     """
+    table = output.table(*_COLUMNS)
     try:
         wanted = parse_id(message_id)
     except ValueError as error:
@@ -37,11 +40,11 @@ def run(root: str, message_id: str, *, as_json: bool) -> None:
     found = [_plain(row) for row in _rows(lake_with(root, MESSAGES), wanted)]
     if not found:
         raise JobFailed(f"the archive in {root} does not have message {wanted}", hint=f"bus trace {wanted}")
-    if as_json:
+    if output.as_json:
         print_json({"items": found})
         return
     for row in found:
-        _show(row)
+        _show(row, table)
 
 
 def _rows(lake: Lake, message_id: str) -> Iterator[dict[str, Any]]:
@@ -51,9 +54,9 @@ def _rows(lake: Lake, message_id: str) -> Iterator[dict[str, Any]]:
         yield from (row for row in lake.storage.rows(file.path) if row["id"] == message_id)
 
 
-def _show(row: dict[str, Any]) -> None:
+def _show(row: dict[str, Any], table: Table) -> None:
     print_fields({name: value for name, value in row.items() if value and name not in ("deliveries", "body")})
-    print_table(_COLUMNS, [[delivery[column] for column in _COLUMNS] for delivery in row["deliveries"] or ()])
+    table.show(row["deliveries"] or ())
     print_fields({"body": row["body"]})
 
 

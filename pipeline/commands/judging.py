@@ -6,7 +6,9 @@ import datetime as dt
 import sys
 from typing import Any, Final, NamedTuple
 
-from bus.cli.output import print_json, print_table
+from bus.cli.options import Output
+from bus.cli.output import print_json
+from bus.cli.tables import Table
 from bus.domain.health.findings import Deviation, Metric
 from bus.domain.times import format_time
 from bus.errors import BusError
@@ -30,7 +32,7 @@ class JudgeOptions(NamedTuple):
     telling: Telling | None
 
 
-def run(options: JudgeOptions, session: SessionOptions, *, as_json: bool) -> int:
+def run(options: JudgeOptions, session: SessionOptions, *, output: Output) -> int:
     """Judge, print, and tell the bus when asked; return the exit code.
 
     It is 0 when nothing is outside of its norms, 1 when something is, 3 when nothing could be judged.
@@ -40,12 +42,13 @@ def run(options: JudgeOptions, session: SessionOptions, *, as_json: bool) -> int
     JobFailed
         The bus was not told; what was found was printed.
     """
+    table = output.table(*_COLUMNS)
     lake = lake_with(options.lake, ROLLUPS)
     found = _found(lake, session, dt.datetime.now(dt.UTC))
-    if as_json:
+    if output.as_json:
         _print_json(found, options.telling)
     else:
-        _print(found, options.telling)
+        _print(found, options.telling, table)
     if found.why:
         return _NOTHING_JUDGED
     return 1 if found.deviations else 0
@@ -59,9 +62,9 @@ def _found(lake: Lake, session: SessionOptions, now: dt.datetime) -> Judgement:
         return judge(spark, lake, seen.until)
 
 
-def _print(found: Judgement, telling: Telling | None) -> None:
+def _print(found: Judgement, telling: Telling | None, table: Table) -> None:
     if found.deviations:
-        print_table(_COLUMNS, [_row(one) for one in found.deviations])
+        table.show([dict(zip(_COLUMNS, _row(one), strict=True)) for one in found.deviations])
     sys.stdout.write(_sentence(found) + "\n")
     sys.stdout.flush()
     if telling is not None:

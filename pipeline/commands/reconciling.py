@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from bus.cli.output import print_json, print_table
+from bus.cli.options import Output
+from bus.cli.output import print_json
+from bus.cli.tables import Table
 from bus.errors import BusError
 from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, check_store, lake_with
@@ -33,7 +35,8 @@ from pipeline.transforms.deliveries import deliveries_of
 from pipeline.transforms.ledgers import DELIVER
 from pipeline.transforms.stored import Store
 
-_COLUMNS: Final = ("id", "destination", "subscription", "finding", "last event", "store")
+_HOPS: Final = ("hop", "buckets", *STATES, "expected", *VERDICTS)
+_FINDINGS: Final = ("id", "destination", "subscription", "finding", "last_event", "store")
 _NOTHING_JUDGED: Final = 3  # an exit code of its own, since nothing was proven; 2 is wrong usage
 _CONTRADICTED: Final = 4
 _MOST_BARS: Final = 240
@@ -69,7 +72,7 @@ class Aftermath:
             raise error
 
 
-def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) -> int:
+def run(options: ReconcileOptions, session: ConnectedOptions, *, output: Output) -> int:
     """Prove, print, and repair and tell when asked; return the exit code.
 
     It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged,
@@ -82,6 +85,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
     JobFailed
         The bus was not told.
     """
+    tables = output.tables(_HOPS, _FINDINGS)
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
     check_report(options.report)
@@ -89,7 +93,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, as_json: bool) 
         summary = _summary(spark, lake, options)
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
-    after = _print_json(summary, options) if as_json else _print(summary, options)
+    after = _print_json(summary, options) if output.as_json else _print(summary, options, *tables)
     after.check()
     if _still_missing(summary, after):
         return 1
@@ -190,13 +194,13 @@ def _text(time: dt.datetime | None) -> str | None:
     return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _print(summary: Summary, options: ReconcileOptions) -> Aftermath:
+def _print(summary: Summary, options: ReconcileOptions, hops: Table, findings: Table) -> Aftermath:
     """Print for people, the proof before the bus is asked."""
-    columns = ("hop", "buckets", *STATES, "expected", *VERDICTS)
-    print_table(columns, [_line(title, summary.hops[hop]) for hop, title in HOPS.items()])
+    lines = [_line(title, summary.hops[hop]) for hop, title in HOPS.items()]
+    hops.show([dict(zip(_HOPS, line, strict=True)) for line in lines])
     for found in (summary.missing, summary.contradicted):
         if found:
-            print_table(_COLUMNS, [_row(each) for each in found])
+            findings.show([dict(zip(_FINDINGS, _row(each), strict=True)) for each in found])
     if summary.gaps:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")

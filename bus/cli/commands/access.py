@@ -13,8 +13,9 @@ import typer
 from bus.cli.api import Api
 from bus.cli.commands.destinations import show, without_rate
 from bus.cli.commands.serving import Config, server_extra
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.output import print_json
 from bus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -95,15 +96,16 @@ def create_key(
 
 
 @keys.command("list", epilog="Example:  bus key list")
-def list_keys(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_keys(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List the API keys, what they may do, and when they were used last."""
+    table = output.table("id", "name", "role", "destinations", "rate", "created_at", "last_used_at")
     with Api(url, api_key) as api:
         found = api.call("GET", "/api/v1/keys")
-    if as_json:
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("id", "name", "role", "destinations", "rate", "created_at", "last_used_at")
-    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+    else:
+        table.show(found["items"])
 
 
 @keys.command("set", epilog="Example:  bus key set 0a1b2c3d4e5f --rate 50 --burst 200")
@@ -162,15 +164,16 @@ def add_user(
 
 
 @users.command("list", epilog="Example:  bus user list")
-def list_users(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_users(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List the users and what they may do."""
+    table = output.table("name", "role", "destinations", "created_at", "logs_in_by", "blocked")
     with Api(url, api_key) as api:
         found = api.call("GET", _USERS)
-    if as_json:
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("name", "role", "destinations", "created_at", "logs_in_by", "blocked")
-    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+    else:
+        table.show(found["items"])
 
 
 @users.command("reset-password", epilog="Example:  bus user reset-password ann")

@@ -10,8 +10,9 @@ import typer
 
 from bus.cli.api import Api
 from bus.cli.commands.destinations import show
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.output import print_json
 
 app = typer.Typer(
     name="alarms",
@@ -30,20 +31,22 @@ _PATIENCE: Final = 60.0
 
 
 @app.command("list", epilog="Example:  bus alarms list")
+@grouped
 def list_alarms(
     closed: Annotated[bool, typer.Option("--closed", help="Those that are over as well.")] = False,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """List what needs a person, the newest first: all that has one cause is one line."""
+    table = output.table("state", "severity", "what", "alarms", "cause", "opened_at", "closed_at", "id")
     with Api(url, api_key) as api:
         found = api.call("GET", _PATH, query={"closed": str(closed).lower()})
-    if as_json:
+    if output.as_json:
         print_json(found)
         return
-    columns = ("state", "severity", "what", "alarms", "cause", "opened_at", "closed_at", "id")
-    print_table(columns, [[_line(one)[column] for column in columns] for one in found["items"]])
+    table.show([_line(one) for one in found["items"]])
     if not found["watched"]:
         sys.stderr.write("no process watches for alarms, so that nobody is told; start one: bus run alarms\n")
 
@@ -96,15 +99,16 @@ def silence(
 
 
 @app.command("silences", epilog="Example:  bus alarms silences")
-def list_silences(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_silences(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List what nobody is told of."""
+    table = output.table("until", "cause", "rule", "destination", "subscription", "by", "note", "id")
     with Api(url, api_key) as api:
         found = api.call("GET", _SILENCES)
-    if as_json:
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("until", "cause", "rule", "destination", "subscription", "by", "note", "id")
-    print_table(columns, [[one[column] for column in columns] for one in found["items"]])
+    else:
+        table.show(found["items"])
 
 
 @app.command("unsilence", epilog="Example:  bus alarms unsilence 019a2f4e-0000-7000-8000-000000000000")
@@ -116,33 +120,37 @@ def unsilence(id_: Id, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_k
 
 
 @app.command("rules", epilog="Example:  bus alarms rules")
-def list_rules(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_rules(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List the rules in force: how long each must last until people are told, and its limit."""
+    table = output.table("name", "hold", "clear", "limit", "off", "says")
     with Api(url, api_key) as api:
         found = api.call("GET", "/api/v1/alarm-rules")
-    if as_json:
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("name", "hold", "clear", "limit", "off", "says")
-    print_table(columns, [[one[column] for column in columns] for one in found["items"]])
+    else:
+        table.show(found["items"])
 
 
 @app.command("test", epilog="Example:  bus alarms test ops")
+@grouped
 def try_channels(
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="A name of alarm_channels; all without.")] = "",
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """Tell channels that they are tried, and say which have taken it; exit 1 when one has not."""
+    table = output.table("channel", "result")
     with Api(url, api_key, timeout=_PATIENCE) as api:
         results = api.call("POST", "/api/v1/alarm-trials", body={"channel": channel})["results"]
-    if as_json:
+    if output.as_json:
         print_json({"results": results})
     elif not results:
         sys.stderr.write("there are no channels: name some in alarm_channels of bus.toml, see docs/alarms.md\n")
     else:
-        print_table(("channel", "result"), [(name, error or "taken") for name, error in results.items()])
+        table.show([{"channel": name, "result": error or "taken"} for name, error in results.items()])
     if not results or any(results.values()):
         raise typer.Exit(1)
 

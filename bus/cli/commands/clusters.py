@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from bus.cli.api import Api
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.output import print_json
 
 _PATH = "/api/v1/clusters"
 app = typer.Typer(
@@ -18,35 +19,35 @@ Name = Annotated[str, typer.Argument(metavar="CLUSTER", help="As bus cluster lis
 
 
 @app.command("list", epilog="Example:  bus cluster list")
-def list_clusters(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_clusters(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List the clusters, whether they are well, and which receivers publish to which."""
-    with Api(url, api_key) as api:
-        _show(api.call("GET", _PATH), as_json=as_json)
+    _show("GET", None, output, url, api_key)
 
 
 @app.command("prefer", epilog="Example:  bus cluster prefer rabbitmq-backup")
-def prefer_cluster(name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def prefer_cluster(name: Name, output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """Publish to a cluster in every receiver: at once if it is well, and again whenever it is, until told otherwise.
 
     While it is away the other one is used. Both are consumed all the time, so nothing stays behind.
     """
-    _prefer(name, as_json=as_json, url=url, api_key=api_key)
+    _show("PUT", {"preferred": name}, output, url, api_key)
 
 
 @app.command("auto", epilog="Example:  bus cluster auto")
-def leave_to_the_bus(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def leave_to_the_bus(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """Leave the choice to the bus again: the primary, once it has been well for a while."""
-    _prefer(None, as_json=as_json, url=url, api_key=api_key)
+    _show("PUT", {"preferred": None}, output, url, api_key)
 
 
-def _prefer(name: str | None, *, as_json: bool, url: str, api_key: str) -> None:
+def _show(method: str, body: dict[str, Any] | None, output: Output, url: str, api_key: str) -> None:
+    """Ask for the clusters, or change which is preferred, and print them."""
+    table = output.table("name", "preferred", "ok", "published_by", "detail")
     with Api(url, api_key) as api:
-        _show(api.call("PUT", _PATH, body={"preferred": name}), as_json=as_json)
-
-
-def _show(found: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
+        found = api.call(method, _PATH, body=body)
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("name", "preferred", "ok", "published_by", "detail")
-    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+    else:
+        table.show(found["items"])

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from bus.cli.api import Api, destination_path, put_or_patch
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_fields, print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.output import print_fields, print_json
 
 app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
 Code = Annotated[str, typer.Argument(metavar="CODE", help="1-128 of a-z A-Z 0-9 . _ -", show_default=False)]
@@ -74,15 +75,16 @@ def set_destination(
 
 
 @app.command("list", epilog="Example:  bus destination list")
-def list_destinations(as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def list_destinations(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
     """List all destinations."""
+    table = output.table("code", "transport", "ordering", "retention_days", "max_bytes", "paused")
     with Api(url, api_key) as api:
         found = api.call("GET", "/api/v1/destinations")
-    if as_json:
+    if output.as_json:
         print_json(found)
-        return
-    columns = ("code", "transport", "ordering", "retention_days", "max_bytes", "paused")
-    print_table(columns, [[item.get(name) for name in columns] for item in found["items"]])
+    else:
+        table.show(found["items"])
 
 
 @app.command("show", epilog="Example:  bus destination show order.cancelled")

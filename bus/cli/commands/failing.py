@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.api import Api
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.output import print_json
 
 _COLUMNS: Final = (
     "count",
@@ -24,17 +25,20 @@ _COLUMNS: Final = (
 )
 
 
+@grouped
 def failures(
     destination: Annotated[str | None, typer.Option(help="Code.")] = None,
     subscription: Annotated[str | None, typer.Option(help="Name.")] = None,
     since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None,
     before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many groups at most.")] = 100,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """Show what fails, grouped by subscription and by what the failures have in common."""
+    table = output.table(*_COLUMNS)
     query = {
         "destination": destination,
         "subscription": subscription,
@@ -44,10 +48,10 @@ def failures(
     }
     with Api(url, api_key) as api:
         found = api.call("GET", "/api/v1/failures", query=query)
-    if as_json:
+    if output.as_json:
         print_json(found)
         return
-    print_table(_COLUMNS, [[group[column] for column in _COLUMNS] for group in found["items"]])
+    table.show(found["items"])
     if not found["complete"]:
         back = f", and of messages made before {found['complete_since']} not all" if found["complete_since"] else ""
         sys.stderr.write(f"these are the largest groups{back}; name a destination or a shorter time for the others\n")

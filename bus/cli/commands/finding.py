@@ -15,8 +15,8 @@ import typer
 from bus.cli.api import Api, cut_off
 from bus.cli.commands.configuring import exported
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
-from bus.cli.output import print_json, print_table, progress
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_time
+from bus.cli.output import print_json, progress
 from bus.errors import ConfigurationError
 
 _PAGE: Final = 500
@@ -73,17 +73,19 @@ class Conditions:
 def search(
     conditions: Conditions,
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """Find messages, the newest first."""
+    table = output.table(*_COLUMNS)
     with Api(url, api_key) as api:
         found = _pages(api, conditions.query(), limit)
-    if as_json:
+    if output.as_json:
         print_json(found)
         return
-    print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in found["items"]])
+    table.show(found["items"])
     searched = found["searched"]
     if searched and not searched["complete"]:
         sys.stderr.write(f"searched back to {searched['from']}; there may be more: raise --limit or give --to\n")

@@ -11,8 +11,9 @@ import typer
 
 from bus.cli.api import Api
 from bus.cli.grouping import grouped
-from bus.cli.options import ApiKey, AsJson
-from bus.cli.output import plain, print_fields, print_json, print_table
+from bus.cli.options import ApiKey, Output
+from bus.cli.output import plain, print_fields, print_json
+from bus.cli.tables import Table
 from bus.errors import ConfigurationError
 
 DEFAULT_LOOKUP: Final = "http://127.0.0.1:4161"
@@ -32,6 +33,7 @@ _SIDE: Final = (
     "partitions",
     "channels",
 )
+_HISTORY: Final = ("step", "at", "by")
 _LIST: Final = ("id", "from", "to", "kind", "step", "since", "paused", "stopped", "waits")
 
 app = typer.Typer(
@@ -70,9 +72,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Reached:
-    """Which proxy, and how its answers are shown."""
+    """Which proxy."""
 
-    as_json: AsJson = False
     url: LookupUrl = DEFAULT_LOOKUP
     api_key: ApiKey = ""
 
@@ -84,79 +85,83 @@ class Reached:
 
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")
 @grouped
-def plan_migration(topic: Topic, to: To, wanted: Wanted, reached: Reached) -> None:
+def plan_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
     """Show what a migration would do, what is made on the target first, and what is missing."""
+    table = output.table("step", "producers", "consumers")
     with reached.api as api:
         found = api.call("POST", _PATH, body=wanted.body(topic, to) | {"dry_run": True})
-    if reached.as_json:
+    if output.as_json:
         print_json(found)
         return
     print_fields({name: found[name] for name in ("topic", "from", "to", "kind", "partitions", "interval")})
-    steps = [[one["step"], one["produce"] or "nobody", one["consume"]] for one in found["steps"]]
-    print_table(("step", "producers", "consumers"), steps)
+    table.show([one | {"producers": one["produce"] or "nobody", "consumers": one["consume"]} for one in found["steps"]])
     sys.stdout.writelines(f"will do   {plain(line)}\n" for line in found["makes"])
     sys.stdout.writelines(f"missing   {plain(line)}\n" for line in found["missing"])
 
 
 @app.command("start", epilog="Example:  bus lookup start orders --to nsq2")
 @grouped
-def start_migration(topic: Topic, to: To, wanted: Wanted, reached: Reached) -> None:
+def start_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
     """Begin to move a topic: each step is taken by itself once there is the evidence for it."""
-    with reached.api as api:
-        _show(api.call("POST", _PATH, body=wanted.body(topic, to)), as_json=reached.as_json)
+    _call("POST", _PATH, wanted.body(topic, to), output, reached)
 
 
 @app.command("status", epilog="Example:  bus lookup status orders-1")
 @grouped
 def show_migrations(
     migration_id: Annotated[str, typer.Argument(metavar="ID", help="This one; all without.")] = "",
+    *,
+    output: Output,
     reached: Reached = Reached(),
 ) -> None:
     """Show where migrations are, since when, what they wait for, and what is seen of both clusters."""
-    with reached.api as api:
-        found = api.call("GET", _path(migration_id) if migration_id else _PATH)
-    if migration_id or reached.as_json:
-        _show(found, as_json=reached.as_json)
+    if migration_id:
+        _call("GET", _path(migration_id), None, output, reached)
         return
-    rows = [{**one, "stopped": _stopped(one), "waits": _waits(one)} for one in found["items"]]
-    print_table(_LIST, [[one[column] for column in _LIST] for one in rows])
+    table = output.table(*_LIST)
+    with reached.api as api:
+        found = api.call("GET", _PATH)
+    if output.as_json:
+        print_json(found)
+    else:
+        table.show([{**one, "stopped": _stopped(one), "waits": _waits(one)} for one in found["items"]])
 
 
 @app.command("advance", epilog="Example:  bus lookup advance orders-1")
 @grouped
 def advance_migration(
     migration_id: Id,
+    output: Output,
     reached: Reached,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Take the next step although evidence for it is missing; what may come of it is said first."""
     with reached.api as api:
         found = api.call("GET", _path(migration_id))
-        if not yes and not found["ended"]:
-            _ask(found)
-        after = api.call("POST", f"{_path(migration_id)}/advance", body={"step": found["step"]})
-    _show(after, as_json=reached.as_json)
+    if not yes and not found["ended"]:
+        _ask(found)
+    _call("POST", f"{_path(migration_id)}/advance", {"step": found["step"]}, output, reached)
 
 
 @app.command("pause", epilog="Example:  bus lookup pause orders-1")
 @grouped
-def pause_migration(migration_id: Id, reached: Reached) -> None:
+def pause_migration(migration_id: Id, output: Output, reached: Reached) -> None:
     """Take no further step until it is resumed; the routes of the step of now stay in force."""
-    _steer(migration_id, "pause", reached)
+    _call("POST", f"{_path(migration_id)}/pause", {}, output, reached)
 
 
 @app.command("resume", epilog="Example:  bus lookup resume orders-1")
 @grouped
-def resume_migration(migration_id: Id, reached: Reached) -> None:
+def resume_migration(migration_id: Id, output: Output, reached: Reached) -> None:
     """Take steps again."""
-    _steer(migration_id, "resume", reached)
+    _call("POST", f"{_path(migration_id)}/resume", {}, output, reached)
 
 
 @app.command("rollback", epilog="Example:  bus lookup rollback orders-1")
 @grouped
-def roll_back_migration(migration_id: Id, reached: Reached) -> None:
+def roll_back_migration(migration_id: Id, output: Output, reached: Reached) -> None:
     """Go back to the route of before, by steps that wait for evidence as well."""
-    _steer(migration_id, "rollback", reached)
+    _call("POST", f"{_path(migration_id)}/rollback", {}, output, reached)
 
 
 @app.command("failover", epilog="Example:  bus lookup failover north --to nsq2")
@@ -171,6 +176,8 @@ def fail_over(
         typer.Option("--end", help="Produce there again; once more, when all is consumed elsewhere, to forget it."),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Also while it answers, or something waits.")] = False,
+    *,
+    output: Output,
     reached: Reached = Reached(),
 ) -> None:
     """Have the topics of a room that is lost produced to another cluster at once, without evidence.
@@ -178,6 +185,7 @@ def fail_over(
     What the room holds is not lost, and is consumed when it comes back: messages of a key may be out of order then, and
     those of ordered topics are. Refused while its clusters answer: bus lookup start moves topics without that.
     """
+    table = output.table(*_ROOM)
     with reached.api as api:
         if not room:
             found = api.call("GET", _FAILOVERS)
@@ -185,15 +193,21 @@ def fail_over(
             found = api.call("POST", f"{_FAILOVERS}/{quote(room, safe='')}/end", body={"force": force})
         else:
             found = api.call("POST", _FAILOVERS, body={"room": room, "to": to, "force": force})
-    if reached.as_json:
+    if output.as_json:
         print_json(found)
-        return
-    print_table(_ROOM, [[one[column] for column in _ROOM] for one in found.get("items", [found])])
+    else:
+        table.show(found.get("items", [found]))
 
 
-def _steer(migration_id: str, action: str, reached: Reached) -> None:
+def _call(method: str, path: str, body: Body | None, output: Output, reached: Reached) -> None:
+    """Look at a migration or have something done to it, and show it as it is then."""
+    tables = output.tables(_SIDE, _HISTORY)
     with reached.api as api:
-        _show(api.call("POST", f"{_path(migration_id)}/{action}", body={}), as_json=reached.as_json)
+        found = api.call(method, path, body=body)
+    if output.as_json:
+        print_json(found)
+    else:
+        _show(found, *tables)
 
 
 def _path(migration_id: str) -> str:
@@ -210,10 +224,7 @@ def _ask(found: Body) -> None:
     typer.confirm(f"Go from {plain(found['step'])} to {plain(found['next'])}?", abort=True, err=True)
 
 
-def _show(found: Body, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
+def _show(found: Body, sides: Table, history: Table) -> None:
     names = ("id", "topic", "from", "to", "kind", "partitions", "step", "since", "next", "paused", "by")
     print_fields(
         {name: found[name] for name in names}
@@ -222,9 +233,8 @@ def _show(found: Body, *, as_json: bool) -> None:
         | ({"trouble": found["trouble"]} if found["trouble"] else {})
     )
     if found["evidence"] is not None:
-        sides = [found["evidence"][side] for side in ("source", "target")]
-        print_table(_SIDE, [[side[column] for column in _SIDE] for side in sides])
-    print_table(("step", "at", "by"), [[one["step"], one["at"], one["by"] or "evidence"] for one in found["history"]])
+        sides.show([found["evidence"][side] for side in ("source", "target")])
+    history.show([one | {"by": one["by"] or "evidence"} for one in found["history"]])
 
 
 def _stopped(found: Body) -> str:

@@ -12,8 +12,9 @@ from bus.cli.api import Api, destination_path, subscription_path
 from bus.cli.commands.chains import abandon_group, release_producer
 from bus.cli.commands.destinations import Code, show
 from bus.cli.commands.subscriptions import Name
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.output import print_json
 from bus.cli.picture import chain_lines
 
 app = typer.Typer(
@@ -41,10 +42,12 @@ _PAGE: Final = 200
 
 
 @app.command("show", epilog="Example:  bus ordering show account.changed ledger")
+@grouped
 def show_order(
     code: Code,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of this subscription; of all without.")] = "",
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
@@ -53,18 +56,19 @@ def show_order(
     Of a strict order, without NAME, the chain of its groups of brokers as well: what is to be read, oldest first, with
     what waits there for whom; who sends and reads; how the groups are; and what blocks, with what to do.
     """
+    table = output.table(*_COLUMNS)
     with Api(url, api_key) as api:
         ordering = api.call("GET", destination_path(code))["ordering"]
         chain = api.call("GET", f"{destination_path(code)}/ordering") if ordering == "strict" and not name else None
         names = [name] if name else [one["name"] for one in _subscriptions(api, code)]
         found = [{"subscription": each, **held} for each in names for held in _held(api, code, each)]
-    if as_json:
+    if output.as_json:
         print_json({"items": found, "next": None} | ({"chain": chain} if chain is not None else {}))
         return
     if chain is not None:
         sys.stdout.writelines(f"{line}\n" for line in chain_lines(chain))
     if found or chain is None:
-        print_table(_COLUMNS, [[held[column] for column in _COLUMNS] for held in found])
+        table.show(found)
     if ordering == "none":
         sys.stderr.write(f"{code} keeps no order; with one: bus destination set {code} --ordering key\n")
     elif not found:

@@ -11,8 +11,10 @@ import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.commands.steering import Steering, steer
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_time
-from bus.cli.output import print_json, print_table, progress
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.output import print_json, progress
+from bus.cli.tables import Table
 from bus.errors import ReceiverRefused
 
 POLL_SECONDS: Final = 0.2
@@ -22,9 +24,11 @@ _OPEN: Final = ("resend", "pending")
 _GOOD: Final = frozenset({"delivered", "selected", "skipped"})
 # Refusals that concern one message: it or the subscription is not there, or a delivery is on its way.
 _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
-_COLUMNS: Final = ("id", "destination", "status", "biz_id", "received_at")
+_SAMPLE: Final = ("id", "destination", "status", "biz_id", "received_at")
+_OUTCOMES: Final = ("id", "subscription", "outcome", "reason")
 
 
+@grouped
 def resend(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Messages; or give a filter.")] = None,
     destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None,
@@ -46,7 +50,8 @@ def resend(
     cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = "",
     rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed or was missing in a job.")] = "",
     wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> int:
@@ -54,6 +59,7 @@ def resend(
 
     "failed" is the first new attempt; the subscription's retries go on.
     """
+    sample, outcomes = output.tables(_SAMPLE, _OUTCOMES)
     chosen = {
         "destination": destination,
         "subscription": subscription,
@@ -70,26 +76,28 @@ def resend(
         if any(steering):
             if ids or given or dry_run or sum(map(bool, steering)) > 1:
                 raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
-            again = steer(api, steering, rate, reason, reorder=reorder, as_json=as_json)
-            return _follow(api, again, wait, as_json=as_json) if again else 0
+            again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
+            return _follow(api, again, wait, as_json=output.as_json) if again else 0
         if ids:
             if dry_run or set(given) - {"subscription"}:
                 raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
-            return _resend_some(api, ids, subscription, wait, reorder=reorder, as_json=as_json)
+            shown = None if output.as_json else outcomes
+            return _resend_some(api, ids, subscription, wait, shown, reorder=reorder)
         if "destination" not in given or not {"from", "to"} <= set(given):
             raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
         if dry_run:
-            return _preview(api, given, as_json=as_json)
+            return _preview(api, given, None if output.as_json else sample)
         body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason} | _allowing(reorder)
-        return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=as_json)
+        return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=output.as_json)
 
 
-def _preview(api: Api, chosen: dict[str, str], *, as_json: bool) -> int:
+def _preview(api: Api, chosen: dict[str, str], table: Table | None) -> int:
+    """Say what would be resent, as JSON where no table is given."""
     found = api.call("POST", "/api/v1/resends", body={"filter": chosen, "dry_run": True})
-    if as_json:
+    if table is None:
         print_json(found)
     else:
-        print_table(_COLUMNS, [[item.get(column) for column in _COLUMNS] for item in found["sample"]])
+        table.show(found["sample"])
         typer.echo(f"{found['count']} deliveries would be resent")
         if not found.get("complete", True):
             typer.echo(f"and more: of messages made before {found['counted_since']} none was counted", err=True)
@@ -127,8 +135,9 @@ def _allowing(reorder: bool) -> dict[str, bool]:
 
 
 def _resend_some(
-    api: Api, ids: list[str], subscription: str | None, wait: float, *, reorder: bool, as_json: bool
+    api: Api, ids: list[str], subscription: str | None, wait: float, table: Table | None, *, reorder: bool
 ) -> int:
+    """Resend messages one by one and show how each ended, as JSON where no table is given."""
     body = {"subscriptions": [subscription] if subscription else None} | _allowing(reorder)
     open_: dict[str, list[str]] = {}
     items: list[dict[str, str]] = []
@@ -146,11 +155,11 @@ def _resend_some(
             )
     _await_outcomes(api, open_, items, wait)
     counts = Counter(item["outcome"] for item in items)
-    if as_json:
+    if table is None:
         print_json({"items": items, "counts": counts})
     else:
-        print_table(("id", "subscription", "outcome", "reason"), [list(item.values()) for item in items])
-    code = _conclude(counts, wait, quiet=as_json)
+        table.show(items)
+    code = _conclude(counts, wait, quiet=table is None)
     if refusals:
         raise _first_of(refusals, len(ids))
     return code

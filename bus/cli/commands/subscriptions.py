@@ -9,8 +9,9 @@ import typer
 
 from bus.cli.api import Api, destination_path, put_or_patch, subscription_path
 from bus.cli.commands.destinations import Code, show
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
-from bus.cli.output import print_json, print_table
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_pairs
+from bus.cli.output import print_json
 
 app = typer.Typer(
     name="subscription", help="Who gets a destination's messages.", no_args_is_help=True, rich_markup_mode=None
@@ -128,13 +129,16 @@ def _retry(text: str | None) -> Any:
 
 
 @app.command("list", epilog="Example:  bus subscription list order.cancelled")
+@grouped
 def list_subscriptions(
     code: Annotated[str, typer.Argument(metavar="CODE", help="Of this destination; of all without.")] = "",
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> None:
     """List subscriptions."""
+    table = output.table("destination", "name", "url", "max_concurrency", "timeout_seconds", "paused")
     with Api(url, api_key) as api:
         codes = [code] if code else [item["code"] for item in api.call("GET", "/api/v1/destinations")["items"]]
         found = [
@@ -142,11 +146,10 @@ def list_subscriptions(
             for each in codes
             for item in api.call("GET", f"{destination_path(each)}/subscriptions")["items"]
         ]
-    if as_json:
+    if output.as_json:
         print_json({"items": found, "next": None})
-        return
-    columns = ("destination", "name", "url", "max_concurrency", "timeout_seconds", "paused")
-    print_table(columns, [[item.get(column) for column in columns] for item in found])
+    else:
+        table.show(found)
 
 
 @app.command("show", epilog="Example:  bus subscription show order.cancelled billing")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bus.cli import run
+from bus.cli.options import Output
 from pipeline.commands import archiving, baselining, judging, rebuilding, reconciling, replaying, rolling
 from pipeline.options import ConnectedOptions, SessionOptions
 
@@ -23,6 +24,8 @@ COMMANDS = {
     "judge": (judging, ("--lake", "l"), SPARK),
 }
 
+TABLES = ("archive", "reconcile", "baseline", "judge")
+
 
 def ran(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> tuple[Any, Any, dict[str, Any]]:
     """Return what the command was called with: its own options, those of Spark, and the rest."""
@@ -33,14 +36,19 @@ def ran(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> tuple[An
     return calls[0]
 
 
+def shown(name: str, *, as_json: bool) -> dict[str, Any]:
+    """Return how a command is told to show what it found."""
+    return {"output": Output(as_json)} if name in TABLES else {"as_json": as_json}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_the_options_of_spark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     options = COMMANDS[name][2]
     connected = "--connectors" in options
     given = ConnectedOptions("local[1]", "3g", Path("jars")) if connected else SessionOptions("local[1]", "3g")
-    assert ran(monkeypatch, name, *options, "--json")[1:] == (given, {"as_json": True})
+    assert ran(monkeypatch, name, *options, "--json")[1:] == (given, shown(name, as_json=True))
     left_out = ConnectedOptions(None, "2g", None) if connected else SessionOptions(None, "2g")
-    assert ran(monkeypatch, name)[1:] == (left_out, {"as_json": False})
+    assert ran(monkeypatch, name)[1:] == (left_out, shown(name, as_json=False))
 
 
 def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:

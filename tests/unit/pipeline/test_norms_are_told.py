@@ -62,7 +62,7 @@ def test_norms_are_lines_where_no_terminal_is(lake: str, spans: list[Any], capsy
     assert baseline(lake, "--before", "2026-03-02T11:00:00Z", "--backtest") == 0
     told = capsys.readouterr()
     lines = [line.split("\t") for line in told.out.splitlines()]
-    assert lines[0] == ["destination", "subscription", "metric", "state", "weeks", "method", "clear hours of 168"]
+    assert lines[0] == ["destination", "subscription", "metric", "state", "weeks", "method", "clear_hours"]
     assert lines[1] == ["orders", "", "volume", "ready", "5.0", "median", "3"]
     assert lines[3] == ["half of the volume is missing", "97.5% of 40", "1 of 4", "0.86", "3"]
     assert lines[4] == ["too little volume to tell half from chance: rare"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
-from bus.cli.output import print_json, print_table, progress
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.output import print_json, progress
 from bus.cli.records import describe
 from bus.domain.times import format_time
 from bus.errors import ConfigurationError
@@ -23,13 +24,13 @@ Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="A spool directory, or one with several under it.", show_default=False)
 ]
 _LANE: Final = ("lane", "consumer", "records", "oldest", "foreign")
-_COLUMNS: Final = ("directory", "state", *_LANE, "bytes", "damaged")
 
 
 @app.command("ls", epilog="Example:  bus spool ls data")
+@grouped
 def list_spools(
     directory: Directory,
-    as_json: AsJson = False,
+    output: Output,
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
@@ -39,19 +40,16 @@ def list_spools(
     """
     from bus.spool.inspect import Inspection  # noqa: PLC0415
 
+    table = output.table("directory", "state", *_LANE, "bytes", "damaged")
     items = []
     for path in _found(directory):
         with Inspection(path) as inspection:
             items.append(_summary(inspection.overview()))
-    if as_json:
+    if output.as_json:
         print_json({"items": items, "next": None})
         return
-    rows: list[list[object]] = []
-    for item in items:
-        for consumer in item["consumers"] or [{}]:
-            cells = [consumer.get(name) for name in _LANE]
-            rows.append([item["directory"], item["state"], *cells, item["bytes"], item["damaged"]])
-    print_table(_COLUMNS, rows)
+    nobody = dict.fromkeys(_LANE)
+    table.show([item | nobody | consumer for item in items for consumer in item["consumers"] or [{}]])
 
 
 def _found(directory: Path) -> list[Path]:
@@ -90,25 +88,27 @@ def _summary(overview: Overview) -> dict[str, Any]:
 
 
 @app.command("show", epilog="Example:  bus spool show data/quarantine")
+@grouped
 def show_spool(
     directory: Directory,
     lane: Annotated[str | None, typer.Option(help='Only this lane, such as "rejected".')] = None,
     limit: Annotated[int, typer.Option(min=1, help="Records of each lane.")] = 20,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Show the oldest records of each lane; changes nothing, and may be used on a live queue."""
+    table = output.table("directory", "lane", "time", "id", "destination", "bytes", "reason")
     items = [
         {"directory": str(path), **describe(record)}
         for path in _found(directory)
         for record in _records(path, lane, limit)
     ]
-    if as_json:
+    if output.as_json:
         print_json({"items": items, "next": None})
-        return
-    columns = ("directory", "lane", "time", "id", "destination", "bytes", "reason")
-    print_table(columns, [[item.get(column) for column in columns] for item in items])
+    else:
+        table.show(items)
 
 
 def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
@@ -122,10 +122,12 @@ def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
 
 
 @app.command("drain", epilog="Example:  bus spool drain spool")
+@grouped
 def drain_spool(
     directory: Directory,
     rejected: Annotated[bool, typer.Option("--rejected", help="Try what was refused for good again as well.")] = False,
-    as_json: AsJson = False,
+    *,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> int:
@@ -133,6 +135,7 @@ def drain_spool(
     from bus.client.drain import drain  # noqa: PLC0415
     from bus.client.home import homes  # noqa: PLC0415
 
+    table = output.table("directory", "sent", "waiting", "rejected", "removed", "problem")
     found = homes(directory)
     if not found:
         raise ConfigurationError(
@@ -146,9 +149,9 @@ def drain_spool(
             bar.advance(task, count)
 
         done = [drain(path, url, api_key or None, rejected=rejected, sent=sent) for path in found]
-    if as_json:
-        print_json({"items": [item._asdict() | {"directory": str(item.directory)} for item in done], "next": None})
+    items = [item._asdict() | {"directory": str(item.directory)} for item in done]
+    if output.as_json:
+        print_json({"items": items, "next": None})
     else:
-        columns = ("directory", "sent", "waiting", "rejected", "removed", "problem")
-        print_table(columns, [[getattr(item, column) for column in columns] for item in done])
+        table.show(items)
     return 0 if all(item.removed for item in done) else 1

@@ -1,0 +1,106 @@
+"""Tables: on a terminal as many columns as fit, each of them whole; elsewhere all of them, separated by tabs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from bus.cli.output import STYLES, console, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GAP: Final = 2
+_NARROWEST_PROSE: Final = 20
+_NEEDED, _STATE, _MORE = range(3)
+
+
+class Table(NamedTuple):
+    """The columns of a table, in their order.
+
+    Attributes
+    ----------
+    is_fitted
+        Whether columns are left out where a terminal is too narrow for all.
+    is_wrapped
+        Whether sentences may take several lines on a terminal; nothing else does.
+    """
+
+    columns: Sequence[str]
+    is_fitted: bool
+    is_wrapped: bool
+
+    def show(self, rows: Sequence[Mapping[str, object]]) -> None:
+        """Print rows under the names of the columns; a table without columns is not there."""
+        if not self.columns:
+            return
+        cells = [[plain(row.get(name)) for name in self.columns] for row in rows]
+        out = console()
+        if out.is_terminal:
+            self._draw(out, cells)
+        else:
+            sys.stdout.writelines("\t".join(line) + "\n" for line in (self.columns, *cells))
+
+    def _draw(self, out: Console, cells: Sequence[Sequence[str]]) -> None:
+        columns = [
+            _column(place, name, [line[place] for line in cells], is_wrapped=self.is_wrapped)
+            for place, name in enumerate(self.columns)
+        ]
+        shown = _fitting(columns, out.width) if self.is_fitted else columns
+        _draw(out, shown)
+        left = [column.name for column in columns if column not in shown]
+        if left:
+            out.print(f"left out: {', '.join(left)}; --wide shows all, --columns chooses", style="dim", soft_wrap=True)
+
+
+class _Column(NamedTuple):
+    """A column as it is drawn: how wide it would be, how narrow it may be, and how soon it is left out."""
+
+    name: str
+    cells: Sequence[str]
+    widest: int
+    narrowest: int
+    rank: int
+
+
+def _column(place: int, name: str, cells: Sequence[str], *, is_wrapped: bool) -> _Column:
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    is_needed = place == 0 or name == "id" or name.endswith("_id")
+    rank = _NEEDED if is_needed else _STATE if name in ("state", "status") else _MORE
+    widest = narrowest = max(map(cell_len, (name, *cells)))
+    if is_wrapped and not is_needed:
+        longest_word = max(cell_len(word) for text in (name, *cells) for word in text.split())
+        narrowest = min(widest, max(longest_word, _NARROWEST_PROSE))
+    return _Column(name, cells, widest, narrowest, rank)
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Return those that a terminal has room for: ids before states before the others, these from the left."""
+    kept: list[_Column] = []
+    for column in sorted(columns, key=lambda column: column.rank):
+        if column.rank == _NEEDED or _width([*kept, column]) <= width:
+            kept.append(column)
+    return [column for column in columns if column in kept]
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(column.narrowest for column in columns) + _GAP * (len(columns) - 1)
+
+
+def _draw(out: Console, columns: Sequence[_Column]) -> None:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.table import Table as Grid  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    room = max(0, out.width - _width(columns))
+    out.width = max(out.width, _width(columns))
+    grid = Grid(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for column in columns:
+        more = min(room, column.widest - column.narrowest)
+        room -= more
+        grid.add_column(column.name, width=column.narrowest + more)
+    for line in zip(*(column.cells for column in columns), strict=True):
+        grid.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in line))
+    out.print(grid)
