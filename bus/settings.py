@@ -1,6 +1,6 @@
 """Settings from ``bus.toml`` and ``BUS_*`` environment variables; the environment wins.
 
-Unknown keys and impossible values stop the start with the key, the value and what is allowed.
+Unknown keys and impossible values stop the start with the key, the value and what is expected.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from bus.errors import ConfigurationError
+from bus.expectations import explain, unknown
 
 _PREFIX = "BUS_"
+_REFERENCE: Final = "see docs/configuration.md for every key"
 _MOST_PROCESSES: Final = 64
 _MOST_PORT: Final = 65_535
 _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
@@ -272,7 +274,8 @@ class Settings(BaseSettings):
     @classmethod
     def _are_networks(cls, value: str) -> str:
         for entry in filter(None, map(str.strip, value.split(","))):
-            ipaddress.ip_network(entry, strict=False)
+            if not _is_network(entry):
+                raise ValueError("networks or addresses with commas between: 10.0.0.0/8,192.0.2.7")
         return value
 
     @field_validator("zookeeper")
@@ -310,9 +313,20 @@ class Settings(BaseSettings):
             return False
 
 
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_server(text: str) -> bool:
     found = _SERVER.fullmatch(text)
     return found is not None and 0 < int(found[1]) <= _MOST_PORT
+
+
+_TABLES: Final[dict[str, type[BaseModel]]] = {"alarm_channels": AlarmChannel, "alarm_rules": AlarmRule}
 
 
 def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
@@ -330,9 +344,9 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
     try:
         return Settings(**{**kept, **{key: value for key, value in overrides.items() if value is not None}})
     except ValidationError as error:
-        raise ConfigurationError(_explain(error), hint="see docs/configuration.md for every key") from error
-    except SettingsError as error:  # of the environment, what is not JSON where a map is wanted
-        raise ConfigurationError(f"{error}: it is not JSON", hint="see docs/configuration.md for every key") from error
+        raise ConfigurationError(explain(error, Settings, _TABLES), hint=_REFERENCE) from error
+    except SettingsError as error:
+        raise ConfigurationError(_not_json(error), hint=_REFERENCE) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -346,21 +360,20 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _refuse_unknown(environment: os._Environ[str]) -> None:
     known = {f"{_PREFIX}{name}".upper() for name in Settings.model_fields} | _CLIENT_VARIABLES
-    for name in environment:
-        if name.startswith(_PREFIX) and name not in known and not name.startswith(("BUS_TEST_", "BUS_PROOF_")):
-            raise ConfigurationError(
-                f"unknown setting {name} in the environment", hint=f"allowed: {', '.join(sorted(known))}"
-            )
+    wrong = [
+        name
+        for name in environment
+        if name.startswith(_PREFIX) and name not in known and not name.startswith(("BUS_TEST_", "BUS_PROOF_"))
+    ]
+    if wrong:
+        told = (unknown(name, sorted(known), " in the environment") for name in wrong)
+        raise ConfigurationError("; ".join(told), hint=_REFERENCE)
 
 
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for detail in error.errors():
-        key = ".".join(str(part) for part in detail["loc"])
-        if detail["type"] == "extra_forbidden":
-            lines.append(f"unknown setting {key!r}; allowed: {', '.join(sorted(Settings.model_fields))}")
-        elif key.startswith("alarm_channels"):  # it has the secrets of channels
-            lines.append(f"{key}: {detail['msg']}")
-        else:
-            lines.append(f"{key} = {detail['input']!r}: {detail['msg']}")
-    return "; ".join(lines)
+def _not_json(error: SettingsError) -> str:
+    """Say which variable is not JSON where a map is wanted; its value may have passwords, and is not repeated."""
+    found = re.search(r'"(\w+)"', str(error))
+    name = found[1] if found else "a setting"
+    return (
+        f'{name}: {_PREFIX}{name.upper()} is not JSON; expected a table of names and values such as {{"NAME": "VALUE"}}'
+    )

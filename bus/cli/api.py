@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from bus.errors import ConfigurationError, ReceiverRefused, ReceiverUnavailable
+from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
+from bus.nearest import did_you_mean
 
 if TYPE_CHECKING:
     import httpx
@@ -23,6 +25,8 @@ _HINTS: Final = {
 }
 _OK: Final = range(200, 300)
 NOT_FOUND: Final = 404
+_DESTINATIONS: Final = "/api/v1/destinations"
+_NAMED: Final = re.compile(r"/(?:api/v1/destinations|v1/messages)/([^/]+)(?:/subscriptions/([^/]+))?")
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -70,6 +74,7 @@ class Api:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, object] | None = None,
+        suggest: bool = True,
     ) -> Any:
         """Make a call and return the answer's JSON, None when it has none.
 
@@ -77,6 +82,8 @@ class Api:
         ----------
         body, content
             Something to encode as JSON, or bytes as they are.
+        suggest
+            Look, when a destination or subscription is not there, for one of a name that is like it.
 
         Raises
         ------
@@ -96,7 +103,8 @@ class Api:
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             raise self._silence(error) from error
         if response.status_code not in _OK:
-            raise self._refusal(response)
+            meant = self._meant(path) if suggest and response.status_code == NOT_FOUND else ""
+            raise self._refusal(response, meant)
         return self._json(response)
 
     @contextmanager
@@ -116,6 +124,21 @@ class Api:
                 raise self._silence(error) from error
             raise cut_off(self.url) from error
 
+    def _meant(self, path: str) -> str:
+        """Ask which destination or subscription somebody meant; empty when nobody can tell."""
+        named = _NAMED.match(path)
+        if named is None:
+            return ""
+        code, name = (unquote(part) for part in named.groups(""))
+        try:
+            codes = [each["code"] for each in self.call("GET", _DESTINATIONS, suggest=False)["items"]]
+            if code not in codes or not name:
+                return did_you_mean(code, codes)
+            found = self.call("GET", f"{destination_path(code)}/subscriptions", suggest=False)["items"]
+            return did_you_mean(name, [each["name"] for each in found])
+        except (BusError, KeyError, TypeError):
+            return ""
+
     def _silence(self, error: Exception) -> ReceiverUnavailable:
         reason = str(error) or type(error).__name__
         return ReceiverUnavailable(f"no answer from {self.url}: {reason}", hint="start it with: bus up; or give --url")
@@ -128,7 +151,7 @@ class Api:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ReceiverRefused(f"{self.url} does not answer as a bus does", hint="check --url") from error
 
-    def _refusal(self, response: httpx.Response) -> ReceiverRefused | ReceiverUnavailable:
+    def _refusal(self, response: httpx.Response, meant: str = "") -> ReceiverRefused | ReceiverUnavailable:
         status = response.status_code
         try:
             said = msgspec.json.decode(response.content, type=_Problem)
@@ -136,7 +159,8 @@ class Api:
             said = _Problem(detail=f"{self.url} answered {status} {response.reason_phrase}")
         message = said.detail or said.title or f"{self.url} answered {status}"
         kind = ReceiverUnavailable if status == 429 or status >= 500 else ReceiverRefused  # noqa: PLR2004
-        return kind(message, hint=_HINTS.get(status) or said.hint, status=status)
+        hint = " ".join(filter(None, (meant, _HINTS.get(status) or said.hint)))
+        return kind(message, hint=hint, status=status)
 
 
 def cut_off(url: str) -> ReceiverUnavailable:
@@ -153,7 +177,7 @@ def _params(query: Mapping[str, object] | None) -> dict[str, str]:
 
 def destination_path(code: str) -> str:
     """Return the path of a destination."""
-    return f"/api/v1/destinations/{quote(code, safe='')}"
+    return f"{_DESTINATIONS}/{quote(code, safe='')}"
 
 
 def subscription_path(code: str, name: str) -> str:
@@ -169,7 +193,7 @@ def message_path(message_id: str) -> str:
 def put_or_patch(api: Api, path: str, fields: Mapping[str, object]) -> Any:
     """Make a resource with these fields, or change only these fields of one that is there."""
     try:
-        api.call("GET", path)
+        api.call("GET", path, suggest=False)
     except ReceiverRefused as error:
         if error.status != NOT_FOUND:
             raise

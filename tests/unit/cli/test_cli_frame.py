@@ -100,6 +100,39 @@ def test_an_impossible_url_says_so(cli: Cli, url: str) -> None:
     assert "--url" in ran.err
 
 
+NOT_THERE = (404, {"title": "Not found", "status": 404, "detail": "there is none"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("send", "ordres"), " (hint: did you mean orders?)"),
+        (("destination", "show", "Orders"), " (hint: did you mean orders?)"),
+        (("subscription", "list", "order"), " (hint: did you mean orders?)"),
+        (("subscription", "show", "orders", "shpo"), " (hint: did you mean shop?)"),
+        (("subscription", "pause", "ordres", "shop"), " (hint: did you mean orders?)"),
+        (("subscription", "rm", "orders", "zzzz"), ""),
+        (("ordering", "show", "ordres"), " (hint: did you mean orders?)"),
+        (("trace", "ordres"), ""),
+    ],
+)
+def test_a_name_that_is_not_there_brings_the_one_that_is_like_it(
+    cli: Cli, bus: FakeBus, arguments: tuple[str, ...], hint: str
+) -> None:
+    bus.on("GET", "/api/v1/destinations", {"items": [{"code": "orders"}, {"code": "invoices"}], "next": None})
+    bus.on("GET", "/api/v1/destinations/orders/subscriptions", {"items": [{"name": "shop"}], "next": None})
+    ran = cli(*arguments)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert ran.err.endswith(f"{hint}\n")
+    assert ("did you mean" in ran.err) == bool(hint)
+
+
+def test_who_may_not_list_destinations_gets_the_refusal_alone(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", "/v1/messages/ordres", NOT_THERE)
+    bus.on("GET", "/api/v1/destinations", (403, {"title": "Not allowed", "status": 403}))
+    assert cli("send", "ordres").err == "error: there is none\n"
+
+
 def test_a_refusal_says_what_the_bus_said(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/destinations", (403, {"title": "Not allowed", "status": 403, "detail": "no\nway"}))
     ran = cli("destination", "list")
