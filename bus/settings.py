@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from bus.errors import ConfigurationError
-from bus.expectations import explain, unknown
 
 _PREFIX = "BUS_"
 _REFERENCE: Final = "see docs/configuration.md for every key"
@@ -344,6 +343,8 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
     try:
         return Settings(**{**kept, **{key: value for key, value in overrides.items() if value is not None}})
     except ValidationError as error:
+        from bus.expectations import explain  # noqa: PLC0415 - only where something is wrong
+
         raise ConfigurationError(explain(error, Settings, _TABLES), hint=_REFERENCE) from error
     except SettingsError as error:
         raise ConfigurationError(_not_json(error), hint=_REFERENCE) from error
@@ -366,6 +367,8 @@ def _refuse_unknown(environment: os._Environ[str]) -> None:
         if name.startswith(_PREFIX) and name not in known and not name.startswith(("BUS_TEST_", "BUS_PROOF_"))
     ]
     if wrong:
+        from bus.expectations import unknown  # noqa: PLC0415 - only where something is wrong
+
         told = (unknown(name, sorted(known), " in the environment") for name in wrong)
         raise ConfigurationError("; ".join(told), hint=_REFERENCE)
 

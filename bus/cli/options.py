@@ -14,7 +14,6 @@ import typer
 from bus.cli.tables import Table
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time, parse_time
-from bus.nearest import did_you_mean
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
@@ -57,6 +56,8 @@ def _names(text: str, known: Sequence[str]) -> list[str]:
     asked = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in asked:
         if name not in known:
+            from bus.nearest import did_you_mean  # noqa: PLC0415 - only where something is wrong
+
             meant = did_you_mean(name, known)
             told = f"{meant} there are" if meant else "there are"
             raise typer.BadParameter(f"no column {name!r}: {told} {', '.join(known)}", param_hint="--columns")

@@ -42,7 +42,7 @@ What = Literal["messages", "configuration"]
 class Conditions:
     """By what messages are chosen; all that are given must hold."""
 
-    ref: Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or key.")] = None
+    ref: Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or a key.")] = None
     destination: Annotated[str | None, typer.Option(help="Code.")] = None
     subscription: Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")] = None
     biz_id: Annotated[str | None, typer.Option(help="As the producer gave it.")] = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +19,7 @@ from bus.garbage import lasting
 if TYPE_CHECKING:
     from bus.serving import Announcement
 
+PLACE: Final = "PIER_PLACE"  # as bus.serving.place has it, which takes long to load
 Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
 Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
 Host = Annotated[str | None, typer.Option(help="Address to serve on.  [default: 127.0.0.1]")]
@@ -61,6 +64,7 @@ def up(
     Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
     SIGHUP to a bus of several processes replaces them one by one.
     """
+    _begin("a bus")
     with server_extra(), lasting():
         from bus.bootstrap import ROLES  # noqa: PLC0415
     overrides = {"data": data, "host": host, "port": port, "processes": processes}
@@ -83,7 +87,14 @@ def run(
     A receiver listens on 8700, an admin on 8701, a lookup proxy on 4161, the others on any free port, unless told
     otherwise.
     """
+    _begin(f"a process with the role {role}")
     return _serve([role], config, {"data": data, "host": host, "port": port, "processes": "1"}, as_json=as_json)
+
+
+def _begin(what: str) -> None:
+    """Say what is being done to a person who would otherwise look at nothing while everything is loaded."""
+    if sys.stderr.isatty() and PLACE not in os.environ:
+        typer.echo(f"starting {what}; its addresses follow once it serves", err=True)
 
 
 def _serve(roles: Sequence[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:

@@ -6,32 +6,78 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api, message_path
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.api import NOT_FOUND, Api, message_path
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
 from bus.cli.output import STYLES, console, plain, print_json
+from bus.errors import ReceiverRefused
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 _RESPONSE: Final = 200
+_QUOTES: Final = "'\"`\u2018\u2019\u201c\u201d"
+_MOST: Final = 50
+_SEVERAL: Final = 1
+_COLUMNS: Final = ("id", "destination", "status", "biz_id", "source", "received_at")
 _CALLED: Final = {"road": "transport"}  # what is stored keeps its name
 
 
+@grouped
 def trace(
-    message_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Of the message, as bus send prints it.", show_default=False)
+    any_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The message's id; else its biz id, key, trace id, Idempotency-Key.", show_default=False
+        ),
     ],
-    as_json: AsJson = False,
+    output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
-) -> None:
-    """Show the life of a message: who sent it when, who got it when, every attempt."""
+) -> int:
+    """Show the life of a message: who sent it when, who got it when, every attempt.
+
+    Where several messages have the same biz id or key they are listed, the newest first, to choose from: exit 1.
+    """
+    table = output.table(*_COLUMNS)
+    wanted = any_id.strip().strip(_QUOTES).strip()
+    if not wanted:
+        raise typer.BadParameter("it is empty", param_hint="ID")
     with Api(url, api_key) as api:
-        found = api.call("GET", message_path(message_id))
-    if as_json:
+        found = _found(api, wanted)
+    if output.as_json:
         print_json(found)
+    elif "items" in found:
+        table.show(found["items"])
     else:
         _draw(found)
+    if "items" not in found:
+        return 0
+    more = " at least" if found["next"] else ""
+    typer.echo(f"{len(found['items'])} messages{more} are called {plain(wanted)}: choose one, bus trace ID", err=True)
+    return _SEVERAL
+
+
+def _found(api: Api, wanted: str) -> dict[str, Any]:
+    """Return the trace of the message with this id, or of the only one that is called so; else a page of messages.
+
+    Raises
+    ------
+    ReceiverRefused
+        No message is called so.
+    """
+    try:
+        found: dict[str, Any] = api.call("GET", message_path(wanted))
+    except ReceiverRefused as error:
+        if error.status != NOT_FOUND:
+            raise
+        page: dict[str, Any] = api.call("GET", "/api/v1/messages", query={"ref": wanted, "limit": _MOST})
+        if not page["items"]:
+            raise
+        if len(page["items"]) > 1:
+            return page
+        found = api.call("GET", message_path(page["items"][0]["id"]))
+    return found
 
 
 def _draw(trace: dict[str, Any]) -> None:

@@ -182,10 +182,11 @@ def _typed(value: Any, kind: type[Value]) -> Value:
 
 
 def _names(message: Message | None) -> list[str]:
-    """Return what a message is called besides its id and its biz id: its key, trace id and first id."""
+    """Return what a message is called besides its id and its biz id: its keys, trace id and first id."""
     if message is None:
         return []
-    return sorted({name for name in (message.key, trace_id_of(message.traceparent), message.original_id) if name})
+    names = (message.key, message.idempotency_key, trace_id_of(message.traceparent), message.original_id)
+    return sorted({name for name in names if name})
 
 
 def _received_at(trace: Trace) -> int:

@@ -54,7 +54,7 @@ class ConditionContract:
             message(0, key="k-1", traceparent=TRACEPARENT),
             message(1, biz_id="k-1", traceparent=f"00-{TRACE}-00f067aa0ba902b7-00"),
             message(2, key="k-1", biz_id="k-1", original_id=message(99).id),
-            message(3, key="k-2", retention_days=7),
+            message(3, key="k-2", idempotency_key="once-3", retention_days=7),
             message(DAY, key="k-1", traceparent=TRACEPARENT, expected=()),
             message(DAY + 1, biz_id=message(3).id, traceparent="00-1-2-01"),
         ]
@@ -63,6 +63,7 @@ class ConditionContract:
         cases: list[tuple[Selection, Sequence[int]]] = [
             (Selection(ref="k-1"), (4, 2, 1, 0)),
             (Selection(ref="k-2"), (3,)),
+            (Selection(ref="once-3"), (3,)),
             (Selection(ref="k"), ()),
             (Selection(ref="order-0"), (0,)),
             (Selection(ref=sent[3].id), (5, 3)),

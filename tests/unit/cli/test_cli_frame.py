@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from bus.cli.commands import serving
+from bus.serving import Place
 from tests.harness.fake_bus import FakeBus
 from tests.unit.cli.conftest import Cli
 
@@ -172,6 +174,40 @@ def test_without_the_server_extra_it_is_named(
     assert ran.code == 1
     assert "uvicorn is not installed" in ran.err
     assert 'pip install "pier-bus[server]"' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("up",), "starting a bus; its addresses follow once it serves\n"),
+        (("run", "receiver"), "starting a process with the role receiver; its addresses follow once it serves\n"),
+    ],
+)
+def test_a_start_tells_a_person_before_it_loads_anything(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    told: list[str] = []
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name in ("bus.bootstrap", "bus.serving"):
+            told.append("loaded")
+            raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    assert not cli(*arguments).err.startswith("starting")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert cli(*arguments).err.startswith(said)
+    monkeypatch.setenv(serving.PLACE, "{}")
+    assert not cli(*arguments).err.startswith("starting"), "its supervisor has told it"
+    assert len(told) == 3
+
+
+def test_a_place_is_called_as_the_supervisor_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(0, 1, (), 0, 0, 0, 0, 0)
+    monkeypatch.setenv(serving.PLACE, place.environment()[serving.PLACE])
+    assert Place.inherited() == place
 
 
 def test_an_unreadable_configuration_stops_the_start(cli: Cli, tmp_path: Path) -> None:

@@ -226,9 +226,37 @@ def test_a_trace_without_anybody(cli: Cli, bus: FakeBus) -> None:
     assert "completed" in out
 
 
-def test_a_message_that_is_not_there(cli: Cli) -> None:
+def test_a_message_that_is_not_there(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/api/v1/messages", {"items": [], "next": None})
     ran = cli("trace", "nope")
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert (ran.code, ran.err) == (1, "error: there is no /api/v1/messages/nope\n")
+    assert cli("trace", " '' ").code == 2
+
+
+@pytest.mark.parametrize("given", ["order-42", " order-42\n", "'order-42'", '"order-42" ', "`order-42`"])
+def test_a_trace_is_found_by_any_id(cli: Cli, bus: FakeBus, given: str) -> None:
+    bus.on("GET", "/api/v1/messages", {"items": [{"id": ID}], "next": None})
+    bus.on("GET", f"/api/v1/messages/{ID}", TRACE)
+    assert cli("trace", given, "--json").json == TRACE
+    assert [(asked.path, asked.query) for asked in bus.asked] == [
+        ("/api/v1/messages/order-42", {}),
+        ("/api/v1/messages", {"ref": "order-42", "limit": "50"}),
+        (f"/api/v1/messages/{ID}", {}),
+    ]
+    bus.asked.clear()
+    assert cli("trace", f" {ID}", "--json").json == TRACE
+    assert [asked.path for asked in bus.asked] == [f"/api/v1/messages/{ID}"]
+
+
+def test_of_several_messages_one_is_to_be_chosen(cli: Cli, bus: FakeBus) -> None:
+    items = [{"id": f"{ID[:-1]}{n}", "received_at": f"2026-01-31T12:00:0{n}.000Z"} for n in (2, 1)]
+    bus.on("GET", "/api/v1/messages", {"items": items, "next": None})
+    ran = cli("trace", "42", "--columns", "id,received_at")
+    assert [line.split("\t") for line in ran.out.splitlines()[1:]] == [list(item.values()) for item in items]
+    assert (ran.code, ran.err) == (1, "2 messages are called 42: choose one, bus trace ID\n")
+    bus.on("GET", "/api/v1/messages", {"items": items, "next": "c"})
+    ran = cli("trace", "42", "--json")
+    assert (ran.code, ran.json["items"], ran.err[:19]) == (1, items, "2 messages at least")
 
 
 def test_search_asks_for_what_was_given_and_pages_on(cli: Cli, bus: FakeBus) -> None:

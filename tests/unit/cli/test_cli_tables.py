@@ -37,7 +37,7 @@ ALARM = {
 }
 # Every command that takes --json, but those that do not print a table for people.
 WITHOUT_TABLES = {
-    *("up", "run", "send", "trace", "export", "apply", "doctor", "backup", "restore"),
+    *("up", "run", "send", "export", "apply", "doctor", "backup", "restore"),
     *("destination set", "destination show", "destination rm", "secrets status", "secrets reseal"),
     *("subscription set", "subscription show", "subscription pause", "subscription resume", "subscription rm"),
     *("ordering resume", "ordering skip", "ordering release", "ordering abandon", "ordering release-producer"),

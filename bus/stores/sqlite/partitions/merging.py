@@ -12,7 +12,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite.partitions import sql
 from bus.stores.sqlite.partitions.partition import Held, Partition
-from bus.stores.sqlite.partitions.references import Name, names_of
+from bus.stores.sqlite.partitions.references import Name, may_have_names, names_of
 
 _SLICE: Final = 64  # documents between which the loop serves others
 Element = TypeVar("Element")
@@ -139,7 +139,7 @@ class Merge:
                 bodies.append((held.row, held.body))
                 held.body = None
                 message = held.trace.message
-                if held.names or (message and (message.key or message.traceparent or message.original_id)):
+                if held.names or may_have_names(message):
                     named.append((held, names_of(message)))
             states = self.partition.states(held.trace)
             if states != held.indexed:
