@@ -103,9 +103,24 @@ class Api:
         except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
             raise self._silence(error) from error
         if response.status_code not in _OK:
-            meant = self._meant(path) if suggest and response.status_code == NOT_FOUND else ""
+            meant = self.meant(path) if suggest and response.status_code == NOT_FOUND else ""
             raise self._refusal(response, meant)
         return self._json(response)
+
+    def meant(self, path: str) -> str:
+        """Ask which destination or subscription somebody meant; empty when nobody can tell."""
+        named = _NAMED.match(path)
+        if named is None:
+            return ""
+        code, name = (unquote(part) for part in named.groups(""))
+        try:
+            codes = [each["code"] for each in self.call("GET", _DESTINATIONS, suggest=False)["items"]]
+            if code not in codes or not name:
+                return did_you_mean(code, codes)
+            found = self.call("GET", f"{destination_path(code)}/subscriptions", suggest=False)["items"]
+            return did_you_mean(name, [each["name"] for each in found])
+        except (BusError, KeyError, TypeError):
+            return ""
 
     @contextmanager
     def download(self, path: str, query: Mapping[str, object]) -> Iterator[Iterator[bytes]]:
@@ -123,21 +138,6 @@ class Api:
             if not begun:
                 raise self._silence(error) from error
             raise cut_off(self.url) from error
-
-    def _meant(self, path: str) -> str:
-        """Ask which destination or subscription somebody meant; empty when nobody can tell."""
-        named = _NAMED.match(path)
-        if named is None:
-            return ""
-        code, name = (unquote(part) for part in named.groups(""))
-        try:
-            codes = [each["code"] for each in self.call("GET", _DESTINATIONS, suggest=False)["items"]]
-            if code not in codes or not name:
-                return did_you_mean(code, codes)
-            found = self.call("GET", f"{destination_path(code)}/subscriptions", suggest=False)["items"]
-            return did_you_mean(name, [each["name"] for each in found])
-        except (BusError, KeyError, TypeError):
-            return ""
 
     def _silence(self, error: Exception) -> ReceiverUnavailable:
         reason = str(error) or type(error).__name__

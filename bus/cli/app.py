@@ -16,7 +16,8 @@ Start with:
 _SEND = """\b
 Examples:
   echo '{"order": 42}' | bus send order.cancelled --biz-id 42
-  bus send order.cancelled orders.ndjson --ndjson"""
+  bus send order.cancelled orders.ndjson --ndjson
+  bus send --envelope messages.ndjson"""
 _SEARCH = """\b
 Examples:
   bus search --ref 4bf92f3577b34da6a3ce929d0e0e4736

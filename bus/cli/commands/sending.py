@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, NamedTuple
@@ -13,11 +13,11 @@ from urllib.parse import quote
 import msgspec
 import typer
 
-from bus.cli.api import Api
+from bus.cli.api import Api, destination_path
+from bus.cli.lines import JSON, body_line, envelope_line
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
 from bus.cli.output import print_json, progress
-from bus.client.line import Line, encode_line
-from bus.domain.identity import new_id
+from bus.client.line import Line, decode_head
 from bus.domain.message import check_destination
 from bus.domain.times import format_time
 from bus.errors import ConfigurationError, ReceiverRefused, ReceiverUnavailable
@@ -27,7 +27,9 @@ BATCH_BYTES: Final = 8 * 2**20
 TRIES: Final = 5
 _PAUSE: Final = 0.5
 _SHOWN: Final = 20
-_JSON: Final = "application/json"
+_FILES: Final = frozenset({".ndjson", ".jsonl", ".json"})
+_STANDARD_INPUT: Final = "-"
+_NOT_FOUND: Final = 404
 _TAKEN: Final = ("accepted", "duplicate")
 
 
@@ -39,8 +41,12 @@ class Numbered(NamedTuple):
 
 
 def send(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="The destination.", show_default=False)],
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="A file, or - for standard input.")] = "-",
+    code: Annotated[
+        str, typer.Argument(metavar="CODE", help="The destination; with --envelope only for lines without one.")
+    ] = "",
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A file, or - for standard input, as without.", show_default=False)
+    ] = "",
     biz_id: Annotated[str, typer.Option(help="What people will search for.")] = "",
     key: Annotated[str, typer.Option(help="What orders messages.")] = "",
     routing_key: Annotated[str, typer.Option(help="What subscriptions' routing patterns choose by.")] = "",
@@ -48,13 +54,29 @@ def send(
     content_type: Annotated[str, typer.Option(help="Without: JSON if it is, else text or bytes.")] = "",
     deliver_at: Annotated[str, typer.Option(help="Not before this time (RFC 3339).")] = "",
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the message's own; repeatable.")] = None,
-    ndjson: Annotated[bool, typer.Option("--ndjson", help="Each line is a message.")] = False,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Each line is a message's body.")] = False,
+    envelope: Annotated[
+        bool,
+        typer.Option(
+            "--envelope", help="Each line is a message whole: JSON with destination, body, key, biz_id, headers, ..."
+        ),
+    ] = False,
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> int:
-    """Send one message and print its id, or with --ndjson one message a line."""
-    check_destination(code)
+    """Send one message and print its id, or with --ndjson or --envelope one message a line.
+
+    A line of --envelope has the fields that POST /v1/messages takes; options stand for those that a line lacks.
+    """
+    if ndjson and envelope:
+        raise typer.BadParameter("give --ndjson or --envelope, not both")
+    if envelope and not file:
+        code, file = "", code
+    if not envelope:
+        _check_named(code, file, "--ndjson" if ndjson else "")
+    if code:
+        check_destination(code)
     common = Line(
         id="",
         destination=code,
@@ -66,9 +88,13 @@ def send(
         deliver_at=deliver_at,
         headers=read_pairs(header, "--header") or {},
     )
-    with Api(url, api_key) as api, _opened(file) as stream:
-        if ndjson:
-            return _send_lines(api, common, stream, as_json=as_json)
+    with Api(url, api_key) as api, _opened(file or _STANDARD_INPUT) as stream:
+        if ndjson or envelope:
+            tally = _send_lines(api, common, stream, envelope_line if envelope else body_line)
+            if not any(tally.counts.values()) and not file and Path(code).is_file():
+                raise _no_destination(code, "--ndjson")
+            _report(api, tally, as_json=as_json)
+            return 1 if tally.counts["rejected"] else 0
         answer = _send_one(api, common, stream.read())
     if as_json:
         print_json(answer)
@@ -77,9 +103,27 @@ def send(
     return 0
 
 
+def _check_named(code: str, file: str, option: str) -> None:
+    """Raise a usage error where no destination is named, or a file in its place."""
+    if not code:
+        raise typer.BadParameter(f"name the destination: bus send CODE FILE {option}".rstrip(), param_hint="CODE")
+    path = Path(code)
+    if not file and (path.suffix in _FILES or (path.is_file() and sys.stdin.isatty())):
+        raise _no_destination(code, option)
+
+
+def _no_destination(code: str, option: str) -> typer.BadParameter:
+    right = f"bus send CODE {code} {option}".rstrip()
+    other = f"bus send {code} - {option}".rstrip()
+    return typer.BadParameter(
+        f"{code} is a file, and no destination is named: {right} (for a destination of that name: {other})",
+        param_hint="CODE",
+    )
+
+
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == "-":
+    if file == _STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     try:
@@ -111,7 +155,7 @@ def guess_type(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     else:
-        return _JSON
+        return JSON
     try:
         body.decode()
     except UnicodeDecodeError:
@@ -125,6 +169,7 @@ class Tally:
     def __init__(self) -> None:
         self.counts = {"accepted": 0, "duplicate": 0, "rejected": 0}
         self.refused: list[dict[str, object]] = []
+        self.unknown: dict[str, None] = {}
 
     def refuse(self, number: int, reason: str) -> None:
         """Count a line that was not taken, and keep the first reasons."""
@@ -132,16 +177,31 @@ class Tally:
         if len(self.refused) < _SHOWN:
             self.refused.append({"line": number, "reason": reason})
 
+    def count(self, number: int, line: bytes, result: dict[str, Any]) -> None:
+        """Count a line that the bus has answered, and keep the destinations that it does not know."""
+        if result["status"] in _TAKEN:
+            self.counts[result["status"]] += 1
+            return
+        problem = result.get("error") or {}
+        self.refuse(number, problem.get("detail") or problem.get("title") or "no reason given")
+        if problem.get("status") == _NOT_FOUND and len(self.unknown) < _SHOWN:
+            self.unknown[decode_head(line).destination] = None
 
-def _send_lines(api: Api, common: Line, stream: BinaryIO, *, as_json: bool) -> int:
+
+def _send_lines(api: Api, common: Line, stream: BinaryIO, make: Callable[[Line, bytes], bytes | None]) -> Tally:
+    """Send what is made of each line, in batches, and count what became of them."""
     tally = Tally()
     batch: list[tuple[int, bytes]] = []
     size = 0
     with progress(in_bytes=True) as bar:
-        task = bar.add_task(f"to {common.destination}", total=_size(stream))
+        task = bar.add_task(f"to {common.destination}" if common.destination else "sending", total=_size(stream))
         for number, raw in read_lines(stream):
             bar.advance(task, len(raw))
-            line = _line_of(common, number, raw, tally)
+            try:
+                line = make(common, raw)
+            except ValueError as error:
+                tally.refuse(number, str(error))
+                continue
             if line is None:
                 continue
             if batch and (len(batch) == BATCH_LINES or size + len(line) >= BATCH_BYTES):
@@ -150,8 +210,7 @@ def _send_lines(api: Api, common: Line, stream: BinaryIO, *, as_json: bool) -> i
             batch.append((number, line))
             size += len(line) + 1
         _post(api, batch, tally)
-    _report(tally, as_json=as_json)
-    return 1 if tally.counts["rejected"] else 0
+    return tally
 
 
 def read_lines(stream: BinaryIO) -> Iterator[Numbered]:
@@ -168,22 +227,6 @@ def _size(stream: BinaryIO) -> int | None:
     size = stream.seek(0, 2)
     stream.seek(here)
     return size - here
-
-
-def _line_of(common: Line, number: int, raw: bytes, tally: Tally) -> bytes | None:
-    body = raw.strip(b"\r\n") if common.content_type else raw.strip()
-    if not body:
-        return None
-    now = _now()
-    line = msgspec.structs.replace(common, id=new_id(now), sent_at=format_time(now))
-    if common.content_type:
-        return encode_line(msgspec.structs.replace(line, body_base64=body))
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        tally.refuse(number, f"not JSON: {error}")
-        return None
-    return encode_line(msgspec.structs.replace(line, content_type=_JSON, body=msgspec.Raw(body)))
 
 
 def _post(api: Api, batch: list[tuple[int, bytes]], tally: Tally) -> None:
@@ -204,15 +247,11 @@ def _post(api: Api, batch: list[tuple[int, bytes]], tally: Tally) -> None:
                 hint=error.hint,
                 status=error.status,
             ) from error
-    for (number, _), result in zip(batch, answer["results"], strict=True):
-        if result["status"] in _TAKEN:
-            tally.counts[result["status"]] += 1
-        else:
-            problem = result.get("error") or {}
-            tally.refuse(number, problem.get("detail") or problem.get("title") or "no reason given")
+    for (number, line), result in zip(batch, answer["results"], strict=True):
+        tally.count(number, line, result)
 
 
-def _report(tally: Tally, *, as_json: bool) -> None:
+def _report(api: Api, tally: Tally, *, as_json: bool) -> None:
     if as_json:
         print_json({**tally.counts, "refused": tally.refused})
         return
@@ -221,6 +260,9 @@ def _report(tally: Tally, *, as_json: bool) -> None:
     more = tally.counts["rejected"] - len(tally.refused)
     if more:
         typer.echo(f"and {more} more lines", err=True)
+    for code in tally.unknown:
+        if meant := api.meant(destination_path(code)):
+            typer.echo(f"there is no destination {code}: {meant}", err=True)
     typer.echo(", ".join(f"{count} {name}" for name, count in tally.counts.items()))
 
 

@@ -66,7 +66,7 @@ def test_a_file_with_everything(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     assert {name: headers[name] for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("code", ["../x", "", "a b"])
+@pytest.mark.parametrize("code", ["../x", "a b"])
 def test_an_impossible_destination_is_not_even_asked(cli: Cli, bus: FakeBus, code: str) -> None:
     assert cli("send", code, stdin=b"{}").code == 1
     assert bus.asked == []
@@ -115,6 +115,85 @@ def test_broken_and_refused_lines_are_named_and_the_others_sent(cli: Cli, bus: F
     as_json = cli("send", "orders", "--ndjson", "--json", stdin=b'{"n":1}\n{broken\n\n{"n":4}\n{"n":5}\n').json
     assert as_json["rejected"] == 2
     assert [item["line"] for item in as_json["refused"]] == [2, 4]
+
+
+def test_an_envelope_has_the_fields_of_a_message(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    bus.on("POST", MANY, taking)
+    whole = {
+        "destination": "invoices",
+        "id": ID,
+        "body": None,
+        "key": "k-1",
+        "headers": {"x-a": "b"},
+        "sent_at": "2026-01-31T12:00:00.000Z",
+        "source": "shop",
+        "idempotency_key": "once",
+    }
+    file = tmp_path / "messages.ndjson"
+    file.write_bytes(b'{"body": {"n":  1}, "key": null}\n\n' + json.dumps(whole).encode())
+    ran = cli("send", "orders", str(file), "--envelope", "--key", "k-0", "--biz-id", "42", "--header", "x-a=0")
+    assert (ran.code, ran.out, ran.err) == (0, "2 accepted, 0 duplicate, 0 rejected\n", "")
+    first, second = lines_of(bus)[0]
+    assert b'"body":{"n":  1}' in bus.asked[0].content
+    assert first.pop("id") != first.pop("sent_at")
+    assert first == {
+        "destination": "orders",
+        "source": "bus-cli",
+        "key": "k-0",
+        "biz_id": "42",
+        "headers": {"x-a": "0"},
+        "body": {"n": 1},
+    }
+    assert second == {**whole, "biz_id": "42"}
+
+
+def test_envelopes_go_without_a_destination_of_their_own(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    bus.on("POST", MANY, taking)
+    file = tmp_path / "messages"
+    file.write_bytes(b'{"destination":"orders","body":1}\n{"body":2}\n[3]\n{broken\n')
+    for ran in (cli("send", "--envelope", str(file)), cli("send", "--envelope", stdin=file.read_bytes())):
+        assert (ran.code, ran.out) == (1, "1 accepted, 0 duplicate, 3 rejected\n")
+        said = ran.err.splitlines()
+        assert said[0] == "line 2: it has no destination, and the command line names none"
+        assert [line[:26] for line in said[1:]] == ["line 3: not a JSON object:", "line 4: not a JSON object:"]
+    assert cli("send", "--envelope", "--ndjson", str(file)).code == 2
+
+
+@pytest.mark.parametrize("option", [[], ["--ndjson"]])
+def test_a_file_in_the_place_of_the_destination_is_refused(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.ndjson").write_bytes(b"{}\n")
+    ran = cli("send", "orders.ndjson", *option)
+    assert (ran.code, ran.out, bus.asked) == (2, "", [])
+    end = " --ndjson" if option else ""
+    assert f"orders.ndjson is a file, and no destination is named: bus send CODE orders.ndjson{end} (for a" in ran.err
+    bus.on("POST", MANY, taking)
+    bus.on("POST", "/v1/messages/orders.ndjson", {"id": ID})
+    assert cli("send", "orders.ndjson", "-", *option, stdin=b"1").code == 0
+
+
+def test_a_file_of_any_name_is_no_destination_without_lines(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders").write_bytes(b"{}\n")
+    ran = cli("send", "--ndjson", "orders")
+    assert (ran.code, ran.out) == (2, "")
+    assert "no destination is named" in ran.err
+    bus.on("POST", MANY, taking)
+    assert cli("send", "orders", "--ndjson", stdin=b"1\n").code == 0
+    assert cli("send", "invoices", "--ndjson").out == "0 accepted, 0 duplicate, 0 rejected\n"
+
+
+def test_lines_to_a_destination_that_is_not_there_bring_the_one_that_is_like_it(cli: Cli, bus: FakeBus) -> None:
+    error = {"title": "Not found", "status": 404, "detail": "there is no destination 'ordres'"}
+    bus.on("POST", MANY, {"results": [{"id": ID, "status": "rejected", "error": error}] * 2})
+    bus.on("GET", "/api/v1/destinations", {"items": [{"code": "orders"}], "next": None})
+    ran = cli("send", "ordres", "--ndjson", stdin=b"1\n2\n")
+    assert (ran.code, ran.out) == (1, "0 accepted, 0 duplicate, 2 rejected\n")
+    assert ran.err.splitlines()[2:] == ["there is no destination ordres: did you mean orders?"]
 
 
 def test_many_refused_lines_are_summed_up(cli: Cli) -> None:

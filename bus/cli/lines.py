@@ -1,0 +1,65 @@
+"""What ``bus send`` makes of the lines of a file: one line of ``POST /v1/messages`` of each."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import msgspec
+
+from bus.client.line import Line, encode_line
+from bus.domain.identity import new_id
+from bus.domain.times import format_time
+
+JSON: Final = "application/json"
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NULL: Final = b"null"
+
+
+def body_line(common: Line, raw: bytes) -> bytes | None:
+    """Return a line whose body is this one: JSON, or anything where a type was given; None for an empty one.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON.
+    """
+    body = raw.strip(b"\r\n") if common.content_type else raw.strip()
+    if not body:
+        return None
+    line = _stamped(common)
+    if common.content_type:
+        return encode_line(msgspec.structs.replace(line, body_base64=body))
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+    return encode_line(msgspec.structs.replace(line, content_type=JSON, body=msgspec.Raw(body)))
+
+
+def envelope_line(common: Line, raw: bytes) -> bytes | None:
+    """Return a line that has the fields of this one, and of the command line what it lacks; None for an empty one.
+
+    Raises
+    ------
+    ValueError
+        It is no JSON object, or nobody says where it goes.
+    """
+    text = raw.strip()
+    if not text:
+        return None
+    try:
+        given = _object.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a JSON object: {error}") from error
+    fields: dict[str, Any] = msgspec.to_builtins(_stamped(common))
+    fields |= {name: value for name, value in given.items() if name == "body" or bytes(value) != _NULL}
+    if not fields["destination"]:
+        raise ValueError("it has no destination, and the command line names none")
+    return msgspec.json.encode(fields)
+
+
+def _stamped(common: Line) -> Line:
+    """Return the fields that all lines have in common with an id of its own, under which it may be repeated."""
+    now = time.time_ns() // 1_000_000
+    return msgspec.structs.replace(common, id=new_id(now), sent_at=format_time(now))
