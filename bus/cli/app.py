@@ -18,6 +18,11 @@ Examples:
   echo '{"order": 42}' | bus send order.cancelled --biz-id 42
   bus send order.cancelled orders.ndjson --ndjson
   bus send --envelope messages.ndjson"""
+_TRACE = """\b
+Examples:
+  bus trace 019a2f4e-0000-7000-8000-000000000000
+  bus trace order-42
+  bus trace 019a2f4e-0000-7000-8000-000000000000 --body > order.json"""
 _SEARCH = """\b
 Examples:
   bus search --ref 4bf92f3577b34da6a3ce929d0e0e4736
@@ -27,6 +32,7 @@ _RESEND = """\b
 Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
   bus resend --destination orders --status dead --from 2h --to 1h --dry-run
+  bus resend 019a2f4e-0000-7000-8000-000000000000 --edit order.json --reason "the sku was wrong"
   bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
 
 _APPLY = """\b
@@ -71,7 +77,7 @@ _COMMANDS: Final = {
     "up": _Command("serving", "Example:  bus up --data /var/lib/bus --port 8700"),
     "run": _Command("serving", "Example:  bus run receiver --config bus.toml"),
     "send": _Command("sending", _SEND),
-    "trace": _Command("tracing", "Example:  bus trace 019a2f4e-0000-7000-8000-000000000000"),
+    "trace": _Command("tracing", _TRACE),
     "search": _Command("finding", _SEARCH),
     "export": _Command("finding", _EXPORT),
     "apply": _Command("configuring", _APPLY),

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from bus.cli.inputs import JSON
 from bus.client.line import Line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 
-JSON: Final = "application/json"
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL: Final = b"null"
 

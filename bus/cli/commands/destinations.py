@@ -13,6 +13,7 @@ from bus.cli.output import print_fields, print_json
 
 app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
 Code = Annotated[str, typer.Argument(metavar="CODE", help="1-128 of a-z A-Z 0-9 . _ -", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription's own name.", show_default=False)]
 
 
 @app.command("set", epilog="Example:  bus destination set order.cancelled --retention-days 90")

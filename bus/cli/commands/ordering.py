@@ -10,8 +10,7 @@ import typer
 
 from bus.cli.api import Api, destination_path, subscription_path
 from bus.cli.commands.chains import abandon_group, release_producer
-from bus.cli.commands.destinations import Code, show
-from bus.cli.commands.subscriptions import Name
+from bus.cli.commands.destinations import Code, Name, show
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
 from bus.cli.output import print_json

@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
+from bus.cli.commands.editing import Asked, allowing, edit
 from bus.cli.commands.steering import Steering, steer
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.outcomes import COLUMNS, POLL_SECONDS, Item, conclude, follow
 from bus.cli.output import print_json, progress
 from bus.cli.tables import Table
 from bus.errors import ReceiverRefused
 
-POLL_SECONDS: Final = 0.2
 _ENDED: Final = ("done", "canceled")
-_FIRST_FAILED: Final = "retrying"
-_OPEN: Final = ("resend", "pending")
-_GOOD: Final = frozenset({"delivered", "selected", "skipped"})
 # Refusals that concern one message: it or the subscription is not there, or a delivery is on its way.
 _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
 _SAMPLE: Final = ("id", "destination", "status", "biz_id", "received_at")
-_OUTCOMES: Final = ("id", "subscription", "outcome", "reason")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which deliveries are resent, where no messages are named."""
+
+    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None
+    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None
+    status: Annotated[str | None, typer.Option(help="Only deliveries in this state, such as dead.")] = None
+    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None
+    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
+    biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None
+    source: Annotated[str | None, typer.Option(help="Only from this source.")] = None
+    signature: Annotated[str | None, typer.Option(help="Only what fails like this; bus failures has them.")] = None
+
+    def given(self) -> dict[str, str]:
+        """Return what was given, as the API names it."""
+        times = {"from": read_time(self.since, "--from"), "to": read_time(self.before, "--to")}
+        rest = {name: value for name, value in asdict(self).items() if name not in ("since", "before")}
+        return {name: value for name, value in (rest | times).items() if value is not None}
 
 
 @grouped
 def resend(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Messages; or give a filter.")] = None,
-    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None,
-    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only deliveries in this state, such as dead.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
-    biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only from this source.")] = None,
-    signature: Annotated[str | None, typer.Option(help="Only what fails like this; bus failures has them.")] = None,
+    *,
+    chosen: Filter,
     rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
     reason: Annotated[str, typer.Option(help="For the audit.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
+    edited: Annotated[
+        str,
+        typer.Option("--edit", metavar="FILE|-", help="With this body instead: a new message, made of the one."),
+    ] = "",
     reorder: Annotated[
         bool, typer.Option("--reorder", help="Also out of a strict order: behind all younger messages.")
     ] = False,
-    pause: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job until it is resumed.")] = "",
-    resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = "",
-    cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = "",
-    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed or was missing in a job.")] = "",
+    steering: Steering,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
-    *,
     output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -59,36 +69,34 @@ def resend(
 
     "failed" is the first new attempt; the subscription's retries go on.
     """
-    sample, outcomes = output.tables(_SAMPLE, _OUTCOMES)
-    chosen = {
-        "destination": destination,
-        "subscription": subscription,
-        "status": status,
-        "biz_id": biz_id,
-        "source": source,
-        "signature": signature,
-        "from": read_time(since, "--from"),
-        "to": read_time(before, "--to"),
-    }
-    given = {name: value for name, value in chosen.items() if value is not None}
-    steering = Steering(pause, resume, cancel, rerun)
+    sample, outcomes = output.tables(_SAMPLE, COLUMNS)
+    given, messages = chosen.given(), ids or []
+    _check(messages, given, steering, edited, dry_run=dry_run)
     with Api(url, api_key) as api:
-        if any(steering):
-            if ids or given or dry_run or sum(map(bool, steering)) > 1:
-                raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
+        if steering.jobs:
             again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
             return _follow(api, again, wait, as_json=output.as_json) if again else 0
-        if ids:
-            if dry_run or set(given) - {"subscription"}:
-                raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
-            shown = None if output.as_json else outcomes
-            return _resend_some(api, ids, subscription, wait, shown, reorder=reorder)
-        if "destination" not in given or not {"from", "to"} <= set(given):
-            raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
+        if messages:
+            asked = Asked(chosen.subscription, reason, wait, None if output.as_json else outcomes, reorder)
+            return edit(api, messages[0], edited, asked) if edited else _resend_some(api, messages, asked)
         if dry_run:
             return _preview(api, given, None if output.as_json else sample)
-        body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason} | _allowing(reorder)
+        body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason} | allowing(reorder)
         return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=output.as_json)
+
+
+def _check(messages: list[str], given: dict[str, str], steering: Steering, edited: str, *, dry_run: bool) -> None:
+    """Raise a usage error unless one job is named, or messages, or a filter."""
+    if steering.jobs:
+        if messages or given or dry_run or edited or len(steering.jobs) > 1:
+            raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
+    elif edited and len(messages) != 1:
+        raise typer.BadParameter("give the id of one message", param_hint="--edit")
+    elif messages:
+        if dry_run or set(given) - {"subscription"}:
+            raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
+    elif not {"destination", "from", "to"} <= set(given):
+        raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
 
 
 def _preview(api: Api, chosen: dict[str, str], table: Table | None) -> int:
@@ -118,34 +126,19 @@ def _follow(api: Api, job_id: str, wait: float, *, as_json: bool) -> int:
             time.sleep(POLL_SECONDS)
     if as_json:
         print_json({"id": job_id, "state": job["state"], "counts": counts})
-    return _conclude(counts, wait, quiet=as_json)
+    return conclude(counts, wait, quiet=as_json)
 
 
-def _conclude(counts: Mapping[str, int], wait: float, *, quiet: bool) -> int:
-    """Print the counts and return the exit code: 1 when any failed, or is not done though ``wait`` was given."""
-    if not quiet:
-        typer.echo(", ".join(f"{count} {name}" for name, count in counts.items()))
-    good = _GOOD if wait else _GOOD | {"waiting"}
-    return 1 if any(count for name, count in counts.items() if name not in good) else 0
-
-
-def _allowing(reorder: bool) -> dict[str, bool]:
-    """Return what is asked of the API beside the rest; an older bus does not know the word."""
-    return {"reorder": True} if reorder else {}
-
-
-def _resend_some(
-    api: Api, ids: list[str], subscription: str | None, wait: float, table: Table | None, *, reorder: bool
-) -> int:
-    """Resend messages one by one and show how each ended, as JSON where no table is given."""
-    body = {"subscriptions": [subscription] if subscription else None} | _allowing(reorder)
-    open_: dict[str, list[str]] = {}
-    items: list[dict[str, str]] = []
+def _resend_some(api: Api, ids: list[str], asked: Asked) -> int:
+    """Resend messages one by one and show how each ended."""
+    body = {"subscriptions": [asked.subscription] if asked.subscription else None} | allowing(asked.reorder)
+    waiting: dict[str, list[str]] = {}
+    items: list[Item] = []
     refusals: list[ReceiverRefused] = []
     for message_id in ids:
         try:
             answer = api.call("POST", f"{message_path(message_id)}/resend", body=body)
-            open_[message_id] = list(answer["subscriptions"])
+            waiting[message_id] = answer["subscriptions"]
         except ReceiverRefused as error:
             if error.status not in _REFUSED:
                 raise
@@ -153,13 +146,7 @@ def _resend_some(
             items.append(
                 {"id": message_id, "subscription": "", "outcome": _REFUSED[error.status], "reason": str(error)}
             )
-    _await_outcomes(api, open_, items, wait)
-    counts = Counter(item["outcome"] for item in items)
-    if table is None:
-        print_json({"items": items, "counts": counts})
-    else:
-        table.show(items)
-    code = _conclude(counts, wait, quiet=table is None)
+    code = follow(api, waiting, items, asked.wait, asked.table)
     if refusals:
         raise _first_of(refusals, len(ids))
     return code
@@ -171,36 +158,3 @@ def _first_of(refusals: list[ReceiverRefused], asked: int) -> ReceiverRefused:
     if asked == 1:
         return first
     return ReceiverRefused(f"{len(refusals)} of {asked} messages were not resent: {first}", hint=first.hint)
-
-
-def _await_outcomes(api: Api, open_: dict[str, list[str]], items: list[dict[str, str]], wait: float) -> None:
-    """Move each delivery from ``open_`` to ``items`` once its first new attempt ended, or the time is over."""
-    end = time.monotonic() + wait
-    total = sum(len(names) for names in open_.values())
-    with progress() as bar:
-        task = bar.add_task("resending", total=total)
-        while open_:
-            is_over = time.monotonic() >= end
-            for message_id in list(open_):
-                _look(api, message_id, open_, items, is_over=is_over)
-            bar.update(task, completed=total - sum(len(names) for names in open_.values()))
-            if open_:
-                time.sleep(POLL_SECONDS)
-
-
-def _look(
-    api: Api, message_id: str, open_: dict[str, list[str]], items: list[dict[str, str]], *, is_over: bool
-) -> None:
-    found = {each["subscription"]: each for each in api.call("GET", message_path(message_id))["deliveries"]}
-    for name in list(open_[message_id]):
-        delivery = found.get(name, {"status": "pending"})
-        status = delivery["status"]
-        if status in _OPEN and not is_over:
-            continue
-        outcome = "waiting" if status in _OPEN else "failed" if status == _FIRST_FAILED else status
-        items.append(
-            {"id": message_id, "subscription": name, "outcome": outcome, "reason": delivery.get("reason") or ""}
-        )
-        open_[message_id].remove(name)
-    if not open_[message_id]:
-        del open_[message_id]

@@ -5,22 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
-import msgspec
 import typer
 
 from bus.cli.api import Api, destination_path
-from bus.cli.lines import JSON, body_line, envelope_line
+from bus.cli.inputs import STANDARD_INPUT, guess_type, opened
+from bus.cli.lines import body_line, envelope_line
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
 from bus.cli.output import print_json, progress
 from bus.client.line import Line, decode_head
 from bus.domain.message import check_destination
 from bus.domain.times import format_time
-from bus.errors import ConfigurationError, ReceiverRefused, ReceiverUnavailable
+from bus.errors import ReceiverRefused, ReceiverUnavailable
 
 BATCH_LINES: Final = 500
 BATCH_BYTES: Final = 8 * 2**20
@@ -28,7 +27,6 @@ TRIES: Final = 5
 _PAUSE: Final = 0.5
 _SHOWN: Final = 20
 _FILES: Final = frozenset({".ndjson", ".jsonl", ".json"})
-_STANDARD_INPUT: Final = "-"
 _NOT_FOUND: Final = 404
 _TAKEN: Final = ("accepted", "duplicate")
 
@@ -88,7 +86,7 @@ def send(
         deliver_at=deliver_at,
         headers=read_pairs(header, "--header") or {},
     )
-    with Api(url, api_key) as api, _opened(file or _STANDARD_INPUT) as stream:
+    with Api(url, api_key) as api, opened(file or STANDARD_INPUT) as stream:
         if ndjson or envelope:
             tally = _send_lines(api, common, stream, envelope_line if envelope else body_line)
             if not any(tally.counts.values()) and not file and Path(code).is_file():
@@ -121,18 +119,6 @@ def _no_destination(code: str, option: str) -> typer.BadParameter:
     )
 
 
-@contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
-    if file == _STANDARD_INPUT:
-        yield sys.stdin.buffer
-        return
-    try:
-        with Path(file).open("rb") as stream:
-            yield stream
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise ConfigurationError(f"cannot read {file}: {error.strerror}", hint="use - for standard input") from error
-
-
 def _send_one(api: Api, common: Line, body: bytes) -> Any:
     fields = {
         "content-type": common.content_type or guess_type(body),
@@ -146,21 +132,6 @@ def _send_one(api: Api, common: Line, body: bytes) -> Any:
     }
     headers = {name: value for name, value in fields.items() if value}
     return api.call("POST", f"/v1/messages/{quote(common.destination, safe='')}", content=body, headers=headers)
-
-
-def guess_type(body: bytes) -> str:
-    """Return the type of a body by what it can be read as."""
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    else:
-        return JSON
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return "application/octet-stream"
-    return "text/plain; charset=utf-8"
 
 
 class Tally:

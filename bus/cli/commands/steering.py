@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -11,13 +12,19 @@ from bus.cli.api import Api
 from bus.cli.output import print_json
 
 
-class Steering(NamedTuple):
+@dataclass(frozen=True)
+class Steering:
     """What is wanted of which job; one of them at most."""
 
-    pause: str
-    resume: str
-    cancel: str
-    rerun: str
+    pause: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job until it is resumed.")] = ""
+    resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = ""
+    cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = ""
+    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed or was missing in a job.")] = ""
+
+    @property
+    def jobs(self) -> list[str]:
+        """The jobs that are named."""
+        return [job for job in (self.pause, self.resume, self.cancel, self.rerun) if job]
 
 
 def steer(api: Api, wanted: Steering, rate: float | None, reason: str, *, reorder: bool, as_json: bool) -> str:

@@ -8,15 +8,19 @@ import msgspec
 import typer
 
 from bus.cli.api import Api, destination_path, put_or_patch, subscription_path
-from bus.cli.commands.destinations import Code, show
+from bus.cli.commands.destinations import Code, Name, show
+from bus.cli.commands.sampling import send_sample
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_pairs
 from bus.cli.output import print_json
 
+_SAMPLE = """\b
+Examples:
+  echo '{"order": 42}' | bus subscription sample order.cancelled billing
+  bus subscription sample order.cancelled billing order.json --json"""
 app = typer.Typer(
     name="subscription", help="Who gets a destination's messages.", no_args_is_help=True, rich_markup_mode=None
 )
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription's own name.", show_default=False)]
 
 
 @app.command(
@@ -180,6 +184,24 @@ def resume_subscription(
 def _set_paused(code: str, name: str, url: str, api_key: str, *, paused: bool, as_json: bool) -> None:
     with Api(url, api_key) as api:
         show(api.call("PATCH", subscription_path(code, name), body={"paused": paused}), as_json=as_json)
+
+
+@app.command("rotate-secret", epilog="Example:  bus subscription rotate-secret order.cancelled billing --overlap 1h")
+def rotate_secret(
+    code: Code,
+    name: Name,
+    overlap: Annotated[str, typer.Option(help="How long the old secret signs as well, such as 24h.")] = "24h",
+    as_json: AsJson = False,
+    url: BusUrl = DEFAULT_URL,
+    api_key: ApiKey = "",
+) -> None:
+    """Make another signing secret, which is shown once; both sign until the overlap is over."""
+    with Api(url, api_key) as api:
+        path = f"{subscription_path(code, name)}/rotate-secret"
+        show(api.call("POST", path, body={"overlap": overlap}), as_json=as_json)
+
+
+app.command("sample", epilog=_SAMPLE)(send_sample)
 
 
 @app.command("rm", epilog="Example:  bus subscription rm order.cancelled billing")

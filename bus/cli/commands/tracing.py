@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -31,6 +32,8 @@ def trace(
             metavar="ID", help="The message's id; else its biz id, key, trace id, Idempotency-Key.", show_default=False
         ),
     ],
+    body: Annotated[bool, typer.Option("--body", help="Only its body, as it is.")] = False,
+    *,
     output: Output,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
@@ -45,6 +48,8 @@ def trace(
         raise typer.BadParameter("it is empty", param_hint="ID")
     with Api(url, api_key) as api:
         found = _found(api, wanted)
+        if body and "items" not in found:
+            return _write_body(api, found["id"])
     if output.as_json:
         print_json(found)
     elif "items" in found:
@@ -78,6 +83,14 @@ def _found(api: Api, wanted: str) -> dict[str, Any]:
             return page
         found = api.call("GET", message_path(page["items"][0]["id"]))
     return found
+
+
+def _write_body(api: Api, message_id: str) -> int:
+    with api.download(f"{message_path(message_id)}/body", {}) as pieces:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+    return 0
 
 
 def _draw(trace: dict[str, Any]) -> None:

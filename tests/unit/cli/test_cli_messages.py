@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bus.cli import outcomes
 from bus.cli.commands import resending, sending
 from tests.harness.fake_bus import Asked, FakeBus
 from tests.unit.cli.conftest import Cli
@@ -327,6 +328,12 @@ def test_a_trace_is_found_by_any_id(cli: Cli, bus: FakeBus, given: str) -> None:
     assert [asked.path for asked in bus.asked] == [f"/api/v1/messages/{ID}"]
 
 
+def test_the_body_of_a_message_is_written_as_it_is(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", f"/api/v1/messages/{ID}", TRACE)
+    bus.on("GET", f"/api/v1/messages/{ID}/body", b'{"n":  1}\n')
+    assert cli("trace", ID, "--body").out == '{"n":  1}\n'
+
+
 def test_of_several_messages_one_is_to_be_chosen(cli: Cli, bus: FakeBus) -> None:
     items = [{"id": f"{ID[:-1]}{n}", "received_at": f"2026-01-31T12:00:0{n}.000Z"} for n in (2, 1)]
     bus.on("GET", "/api/v1/messages", {"items": items, "next": None})
@@ -372,6 +379,7 @@ def test_search_prints_a_line_each(cli: Cli, bus: FakeBus) -> None:
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resending, "POLL_SECONDS", 0)
+    monkeypatch.setattr(outcomes, "POLL_SECONDS", 0)
 
 
 def deliveries(*states: str) -> dict[str, Any]:
@@ -418,6 +426,38 @@ def test_without_access_nothing_is_resent(cli: Cli, bus: FakeBus) -> None:
     ran = cli("resend", ID, "other")
     assert (ran.code, ran.out, len(bus.asked)) == (1, "", 1)
     assert ran.err.startswith("error: no (hint: ")
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_message_is_edited_and_followed(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
+    file = tmp_path / "order.json"
+    file.write_bytes(b'{"order":  7}\n')
+    bus.on("POST", f"/api/v1/messages/{ID}/edit", (202, {"id": "new", "edited_from": ID, "subscriptions": ["s0"]}))
+    bus.on("GET", "/api/v1/messages/new", deliveries("resend"), deliveries("delivered"))
+    ran = cli("resend", ID, "--edit", str(file), "--reason", "mended", "--subscription", "s0", "--reorder")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, f"new was made of {ID}")
+    assert ran.out.splitlines()[1:] == ["id\tsubscription\toutcome\treason", "new\ts0\tdelivered\t", "1 delivered"]
+    assert base64.b64decode(bus.asked[0].body.get("body_base64")) == b'{"order":  7}\n'
+    rest = {name: value for name, value in bus.asked[0].body.items() if name != "body_base64"}
+    assert rest == {"reason": "mended", "subscriptions": ["s0"], "reorder": True}
+    bus.on("GET", "/api/v1/messages/new", deliveries("retrying"))
+    ran = cli("resend", ID, "--edit", "-", "--reason", "mended", "--json", stdin=b"x")
+    assert (ran.code, ran.json["id"], ran.json["edited_from"], ran.json["counts"]) == (1, "new", ID, {"failed": 1})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (ID, "--edit", "-"),
+        (ID, "other", "--edit", "-", "--reason", "r"),
+        ("--edit", "-", "--reason", "r", "--destination", "orders", "--from", "1h", "--to", "0s"),
+        (ID, "--edit", "-", "--reason", "r", "--status", "dead"),
+        ("--pause", "j", "--edit", "-", "--reason", "r"),
+    ],
+)
+def test_an_edit_is_of_one_message_and_has_a_reason(cli: Cli, bus: FakeBus, arguments: tuple[str, ...]) -> None:
+    ran = cli("resend", *arguments)
+    assert (ran.code, ran.out, bus.asked) == (2, "", [])
 
 
 @pytest.mark.usefixtures("fast")

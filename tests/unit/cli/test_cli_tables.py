@@ -39,7 +39,15 @@ ALARM = {
 WITHOUT_TABLES = {
     *("up", "run", "send", "export", "apply", "doctor", "backup", "restore"),
     *("destination set", "destination show", "destination rm", "secrets status", "secrets reseal"),
-    *("subscription set", "subscription show", "subscription pause", "subscription resume", "subscription rm"),
+    *(
+        "subscription set",
+        "subscription show",
+        "subscription rotate-secret",
+        "subscription sample",
+        "subscription pause",
+        "subscription resume",
+        "subscription rm",
+    ),
     *("ordering resume", "ordering skip", "ordering release", "ordering abandon", "ordering release-producer"),
     *("alarms show", "alarms ack", "alarms silence", "alarms unsilence"),
     *("key create", "key set", "key revoke", "user add", "user reset-password", "user block", "user unblock"),
