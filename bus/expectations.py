@@ -35,7 +35,7 @@ _SHAPES: Final = {
     "quiet": "two times such as 22:00-07:00",
 }
 # What may have a password in it is not repeated.
-_HIDDEN: Final = re.compile(r"password|secret|_key|api_key|headers|groups|rabbitmq|channels|^store$")
+_HIDDEN: Final = re.compile(r"password|secret|_key|headers|groups|rabbitmq|channels")
 
 
 def unknown(name: str, known: Sequence[str], where: str = "") -> str:
@@ -66,8 +66,9 @@ def _explain(detail: Any, model: type[BaseModel]) -> str:
         return f"{'.'.join(path[:-2])}: {path[-2]!r} is no name in it; expected {expected}"
     if detail["type"] == "missing":
         return f"{'.'.join(path)} is missing"
-    given = "" if _HIDDEN.search(path[0]) else f" = {detail['input']!r}"
-    return f"{'.'.join(path)}{given}: expected {expected}"
+    given = detail["input"]
+    is_told = isinstance(given, (str, int, float)) and not _HIDDEN.search(path[0])
+    return f"{'.'.join(path)}{f' = {given!r}' if is_told else ''}: expected {expected}"
 
 
 def _expected(detail: Any, name: str, field: FieldInfo | None) -> str:

@@ -146,7 +146,7 @@ def test_no_refusal_has_the_words_of_the_library(config: Path, given: str) -> No
 
 
 def test_what_may_have_a_password_in_it_is_not_repeated(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config.write_text("secret_key = 12345\nrabbitmq_primary = 12345\nkafka_groups = 12345\nstore = 12345\n")
+    config.write_text("secret_key = 12345\nrabbitmq_primary = 12345\nkafka_groups = 12345\nstore = ['12345']\n")
     message = refused(config)
     assert ("12345" in message, message.count(": expected ")) == (False, 4)
     monkeypatch.setenv("BUS_RABBITMQ_GROUPS", "amqp://me:12345@rabbit")

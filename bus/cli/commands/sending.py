@@ -106,7 +106,7 @@ def _check_named(code: str, file: str, option: str) -> None:
     if not code:
         raise typer.BadParameter(f"name the destination: bus send CODE FILE {option}".rstrip(), param_hint="CODE")
     path = Path(code)
-    if not file and (path.suffix in _FILES or (path.is_file() and sys.stdin.isatty())):
+    if not file and (path.suffix in _FILES or (path.is_file() and ("/" in code or sys.stdin.isatty()))):
         raise _no_destination(code, option)
 
 
@@ -114,7 +114,7 @@ def _no_destination(code: str, option: str) -> typer.BadParameter:
     right = f"bus send CODE {code} {option}".rstrip()
     other = f"bus send {code} - {option}".rstrip()
     return typer.BadParameter(
-        f"{code} is a file, and no destination is named: {right} (for a destination of that name: {other})",
+        f"{code} looks like a file, and no destination is named: {right} (for a destination of that name: {other})",
         param_hint="CODE",
     )
 

@@ -169,7 +169,12 @@ def test_a_file_in_the_place_of_the_destination_is_refused(
     ran = cli("send", "orders.ndjson", *option)
     assert (ran.code, ran.out, bus.asked) == (2, "", [])
     end = " --ndjson" if option else ""
-    assert f"orders.ndjson is a file, and no destination is named: bus send CODE orders.ndjson{end} (for a" in ran.err
+    assert cli("send", "orders.json", *option).code == 2, "though it is not there"
+    (tmp_path / "orders").write_bytes(b"{}\n")
+    assert cli("send", str(tmp_path / "orders"), *option).code == 2
+    assert (
+        f"orders.ndjson looks like a file, and no destination is named: bus send CODE orders.ndjson{end} (" in ran.err
+    )
     bus.on("POST", MANY, taking)
     bus.on("POST", "/v1/messages/orders.ndjson", {"id": ID})
     assert cli("send", "orders.ndjson", "-", *option, stdin=b"1").code == 0
