@@ -112,10 +112,9 @@ def _check_named(code: str, file: str, option: str) -> None:
 
 def _no_destination(code: str, option: str) -> typer.BadParameter:
     right = f"bus send CODE {code} {option}".rstrip()
-    other = f"bus send {code} - {option}".rstrip()
+    other = "" if "/" in code else f" (for a destination of that name: {f'bus send {code} - {option}'.rstrip()})"
     return typer.BadParameter(
-        f"{code} looks like a file, and no destination is named: {right} (for a destination of that name: {other})",
-        param_hint="CODE",
+        f"{code} looks like a file, and no destination is named: {right}{other}", param_hint="CODE"
     )
 
 

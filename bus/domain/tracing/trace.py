@@ -240,7 +240,7 @@ def _is_called(message: Message, ref: str) -> bool:
     """Whether an id, in any of its meanings, is one of this message's."""
     wanted = parse_ref(ref)
     return (
-        (wanted.text != "" and wanted.text in (message.biz_id, message.key))
+        (wanted.text != "" and wanted.text in (message.biz_id, message.key, message.idempotency_key))
         or (wanted.message_id != "" and wanted.message_id in (message.id, message.original_id))
         or (wanted.trace_id != "" and wanted.trace_id == trace_id_of(message.traceparent))
         or ((traced := ids_traced_as(ref)) is not None and traced[0] <= message.id <= traced[1])
