@@ -17,35 +17,33 @@ from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, 
 from bus.sentences import N_, Said, Sentence, said_by, sentence, sentence_of
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
-# Pydantic's texts by its error types; of singular and plural the one that Pydantic used is chosen.
+# What is said of a value by the error type of the library that checks it.
 _VALUES: Final = {
-    "bool_type": (N_("Input should be a valid boolean"),),
-    "dict_type": (N_("Input should be a valid dictionary"),),
-    "enum": (N_("Input should be {expected}"),),
-    "extra_forbidden": (N_("Extra inputs are not permitted"),),
-    "finite_number": (N_("Input should be a finite number"),),
-    "float_parsing": (N_("Input should be a valid number, unable to parse string as a number"),),
-    "float_type": (N_("Input should be a valid number"),),
-    "greater_than": (N_("Input should be greater than {gt}"),),
-    "greater_than_equal": (N_("Input should be greater than or equal to {ge}"),),
-    "int_from_float": (N_("Input should be a valid integer, got a number with a fractional part"),),
-    "int_parsing": (N_("Input should be a valid integer, unable to parse string as an integer"),),
-    "int_type": (N_("Input should be a valid integer"),),
-    "less_than": (N_("Input should be less than {lt}"),),
-    "less_than_equal": (N_("Input should be less than or equal to {le}"),),
-    "list_type": (N_("Input should be a valid list"),),
-    "literal_error": (N_("Input should be {expected}"),),
-    "missing": (N_("Field required"),),
-    "string_pattern_mismatch": (N_("String should match pattern '{pattern}'"),),
-    "string_too_long": (
-        N_("String should have at most {max_length} characters"),
-        N_("String should have at most {max_length} character"),
-    ),
-    "string_too_short": (
-        N_("String should have at least {min_length} characters"),
-        N_("String should have at least {min_length} character"),
-    ),
-    "string_type": (N_("Input should be a valid string"),),
+    "bool_type": N_("expected true or false"),
+    "dict_type": N_("expected an object"),
+    "enum": N_("expected {expected}"),
+    "extra_forbidden": N_("there is no such field"),
+    "finite_number": N_("expected a finite number"),
+    "float_parsing": N_("expected a number"),
+    "float_type": N_("expected a number"),
+    "greater_than": N_("expected more than {gt}"),
+    "greater_than_equal": N_("expected {ge} or more"),
+    "int_from_float": N_("expected a whole number"),
+    "int_parsing": N_("expected a whole number"),
+    "int_type": N_("expected a whole number"),
+    "less_than": N_("expected less than {lt}"),
+    "less_than_equal": N_("expected {le} or less"),
+    "list_type": N_("expected a list"),
+    "literal_error": N_("expected {expected}"),
+    "missing": N_("it is missing"),
+    "model_attributes_type": N_("expected an object"),
+    "model_type": N_("expected an object"),
+    "string_pattern_mismatch": N_("expected a text that matches '{pattern}'"),
+    "string_too_long": N_("expected {max_length} characters at most"),
+    "string_too_short": N_("expected a text that is not empty"),
+    "string_type": N_("expected text"),
+    "too_long": N_("expected {max_length} entries at most"),
+    "too_short": N_("expected {min_length} entries at least"),
 }
 
 
@@ -112,13 +110,21 @@ def _invalid(error: RequestValidationError) -> _Told:
 
 
 def _why(found: Mapping[str, Any]) -> Said:
-    """Return what is wrong with a value; Pydantic writes "Value error, " before what a validator of ours raised."""
+    """Return what is wrong with a value: what a validator of ours raised, or what is expected."""
     values = found.get("ctx", {})
     if found["type"] == "value_error":
         return said_by(values["error"])
-    known = {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
-    said = (Sentence(template, known) for template in _VALUES.get(found["type"], ()))
-    return next((one for one in said if str(one) == found["msg"]), found["msg"])
+    template = _VALUES.get(found["type"])
+    if template is None:
+        return str(found["msg"])
+    return Sentence(template, {name: _written(value) for name, value in values.items()})
+
+
+def _written(value: object) -> str | int:
+    """Return a value of a text as people write it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, int) else str(value)
 
 
 def _is_place(part: int | str) -> bool:

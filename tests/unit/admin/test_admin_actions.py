@@ -139,7 +139,7 @@ async def test_what_is_not_there_has_no_actions(client: httpx.AsyncClient) -> No
 @pytest.mark.parametrize(
     ("field", "value", "template", "values"),
     [
-        ("retention_days", 0, "Input should be greater than or equal to {ge}", {"ge": 1}),
+        ("retention_days", 0, "expected {ge} or more", {"ge": 1}),
         ("mask", ["x"], None, {"rule": "'x'"}),
     ],
 )
@@ -153,6 +153,32 @@ async def test_a_value_that_is_refused_can_be_said_in_another_language(
     assert template in (None, why["template"])
     assert why["values"] == values
     assert refused["detail"] == f"{field}: {why['template'].format(**why['values'])}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("retention_days", "x", "expected a whole number"),
+        ("retention_days", 1.5, "expected a whole number"),
+        ("rate", "x", "expected a number"),
+        ("rate", 0, "expected more than 0"),
+        ("spool_share", 2, "expected 1 or less"),
+        ("paused", 1, "expected true or false"),
+        ("transport", "post", "expected 'direct', 'kafka', 'rabbitmq' or 'nsq'"),
+        ("owner", "a b", "expected a text that matches '^[A-Za-z0-9_.@+-]*$'"),
+        ("owner", "a" * 65, "expected 64 characters at most"),
+        ("owner", None, "expected text"),
+        ("mask", "x", "expected a list"),
+        ("mask", ["body.a"] * 1000, "entries at most"),
+        ("colour", 1, "there is no such field"),
+    ],
+)
+async def test_what_is_expected_of_a_field_is_said_in_the_words_of_the_bus(
+    client: httpx.AsyncClient, field: str, value: object, why: str
+) -> None:
+    refused = problem(await client.put("/destinations/empty", json={field: value}), 422, field)
+    assert refused["detail"].startswith(f"{field}: ")
+    assert refused["detail"].endswith(why)
 
 
 async def test_a_path_of_nothing_can_be_said_in_another_language(client: httpx.AsyncClient) -> None:
