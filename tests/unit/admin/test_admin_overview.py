@@ -186,6 +186,7 @@ async def test_the_dead_of_the_last_hour_are_an_alarm_until_it_is_over(world: Wo
     (alarm,) = (await overview(world))["alarms"]
     assert alarm["what"].startswith("1 deliveries to billing of orders died")
     await world.clock.advance(71 * 60)
+    await tell(world, other())
     assert (await overview(world))["alarms"] == []
 
 
