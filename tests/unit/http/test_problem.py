@@ -17,6 +17,7 @@ STATUS = {
     "InvalidMessage": 422,
     "InvalidDestination": 404,
     "MessageTooLarge": 413,
+    "WrongType": 422,
     "SpoolError": 503,
     "SpoolFull": 507,
     "SpoolLocked": 503,
