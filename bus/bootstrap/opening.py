@@ -214,7 +214,6 @@ def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, cloc
     """Return this process as the others know it."""
     node = settings.node or node_of(socket.gethostname(), url)
     metrics.BUILD_INFO.labels(VERSION, node).set(1)
-    metrics.STARTED.set(clock.now() / 1000)
     return Member(
         owner=owner,
         node=node,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody reads
 
 REGISTRY: Final = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)  # when it began, processor time, memory, open files: as every client tells it
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600)
 
 ACCEPTED: Final = Counter(
@@ -225,9 +226,6 @@ LOOP_STALLS: Final = Histogram(
     "How long the event loop was held up, if by 5 ms or more.",
     buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
     registry=REGISTRY,
-)
-STARTED: Final = Gauge(
-    "process_start_time_seconds", "When this process began, seconds since the epoch.", registry=REGISTRY
 )
 ROLE: Final = Gauge("bus_role", "1 for each role of the process.", ["name"], registry=REGISTRY)
 ALARM: Final = Gauge(

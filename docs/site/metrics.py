@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
 
 from bus.telemetry import metrics
@@ -30,12 +30,13 @@ a histogram of how old what a batch published was.
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([_HEAD, *of_processes(), _STREAM, *_table(_of_stream())])
+    return "\n".join([_HEAD, *of_processes(), _STREAM, *_table(map(_row, _of_stream()))])
 
 
 def of_processes() -> list[str]:
-    """Return the table of what the processes of the bus count."""
-    return _table(own())
+    """Return the table of what the processes of the bus count, and of what is told of any process."""
+    told = [[code(_sample(one)), one.type, "", one.documentation] for one in ProcessCollector(registry=None).collect()]
+    return _table([*map(_row, own()), *told])
 
 
 def own() -> list[MetricWrapperBase]:
@@ -54,12 +55,15 @@ def _registered(registry: CollectorRegistry) -> Iterator[MetricWrapperBase]:
     yield from (each for each in found if isinstance(each, MetricWrapperBase))
 
 
-def _table(found: Iterable[MetricWrapperBase]) -> list[str]:
-    return table(("metric", "type", "labels", "meaning"), map(_row, found))
+def _table(rows: Iterable[list[str]]) -> list[str]:
+    return table(("metric", "type", "labels", "meaning"), rows)
 
 
 def _row(metric: MetricWrapperBase) -> list[str]:
     (told,) = metric.describe()
-    name = f"{told.name}_total" if told.type == "counter" else told.name
     labels = ", ".join(map(code, metric._labelnames))  # noqa: SLF001 - nor to the names of labels
-    return [code(name), told.type, labels, told.documentation]
+    return [code(_sample(told)), told.type, labels, told.documentation]
+
+
+def _sample(told: Metric) -> str:
+    return f"{told.name}_total" if told.type == "counter" else told.name

@@ -25,6 +25,28 @@ PROCESSES: Final = Dashboard(
                     [Query(f"time() - process_start_time_seconds{{{OF_PROCESS}}}", "{{role}} {{instance}}")],
                     "s",
                 ),
+                Panel(
+                    "Processor",
+                    [Query(rate("process_cpu_seconds_total", OF_PROCESS, "role, instance"), "{{role}} {{instance}}")],
+                    "percentunit",
+                    "Of one core.",
+                ),
+                Panel(
+                    "Memory",
+                    [Query(f"process_resident_memory_bytes{{{OF_PROCESS}}}", "{{role}} {{instance}}")],
+                    "bytes",
+                ),
+                Panel(
+                    "Open files",
+                    [
+                        Query(
+                            f"process_open_fds{{{OF_PROCESS}}} / process_max_fds{{{OF_PROCESS}}}",
+                            "{{role}} {{instance}}",
+                        )
+                    ],
+                    "percentunit",
+                    "Of those that it may have: connections, and files of queues and the store.",
+                ),
                 Panel("Versions", [Query("count by (version) (bus_build_info)", "{{version}}")]),
             ],
         ),

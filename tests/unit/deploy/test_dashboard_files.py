@@ -28,8 +28,9 @@ def metrics() -> dict[str, set[str]]:
     """Return the labels of every series that a process of the bus may have."""
     found: dict[str, set[str]] = {"up": set()}
     for collector in REGISTRY._collector_to_names:
-        labels = set(collector._labelnames)  # type: ignore[attr-defined]
-        for name in REGISTRY._collector_to_names[collector]:
+        labels = set(getattr(collector, "_labelnames", ()))
+        told = [sample.name for family in collector.collect() for sample in family.samples]
+        for name in REGISTRY._collector_to_names[collector] or told:
             found[name] = labels | ({"le"} if name.endswith("_bucket") else set())
     return found
 
