@@ -28,6 +28,8 @@ _SERVED_BY: Final = {
     "/admin": "admin",
 }
 _POLICY_VIOLATION: Final = 1008
+_PAGES: Final = "/admin"
+_PLAIN: Final = "text/plain; charset=utf-8"
 
 
 class Gateway:
@@ -49,6 +51,8 @@ class Gateway:
         self._exposition = Exposition(context, introspection, siblings)
         self._alive = msgspec.json.encode(Alive("ok", context.owner))
         self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+        if _PAGES in self._routes:
+            self._own["/"] = self._lead_to_pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket.
@@ -113,6 +117,10 @@ class Gateway:
 
     async def _readyz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await answer(send, 200, msgspec.json.encode(self._introspection.health()), JSON)
+
+    async def _lead_to_pages(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        # Relative: a proxy may have put the bus below a path of its own.
+        await answer(send, 307, b"", _PLAIN, (b"location", _PAGES[1:].encode()))
 
     async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self._may_scrape(scope):

@@ -65,6 +65,13 @@ async def test_what_is_not_there_is_a_404(world: World) -> None:
             problem(await asking.get(path), 404)
 
 
+async def test_the_address_alone_leads_to_the_pages_where_there_are_some(world: World) -> None:
+    async with client(world, {"/admin": fails}) as asking:
+        answer = await asking.get("/")
+        assert (answer.status_code, answer.headers["location"]) == (307, "admin")
+        problem(await asking.post("/"), 405)
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
 async def test_only_reading_is_answered(world: World, path: str) -> None:
     async with client(world) as asking:
