@@ -28,6 +28,10 @@ Examples:
   bus search --ref 4bf92f3577b34da6a3ce929d0e0e4736
   bus search --destination orders --status dead --from 1h
   bus search --status-class 5xx --body-path order.lines[0].sku --body-value A-1"""
+_LISTEN = """\b
+Examples:
+  bus listen orders
+  bus listen orders --to http://127.0.0.1:9000/hook --secret whsec_... --from 10m"""
 _RESEND = """\b
 Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
@@ -80,6 +84,7 @@ _COMMANDS: Final = {
     "trace": _Command("tracing", _TRACE),
     "search": _Command("finding", _SEARCH),
     "export": _Command("finding", _EXPORT),
+    "listen": _Command("listening", _LISTEN),
     "apply": _Command("configuring", _APPLY),
     "stats": _Command("statistics", "Example:  bus stats --from 1d --by subscription"),
     "failures": _Command("failing", "Example:  bus failures --destination orders --from 1d"),
