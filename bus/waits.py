@@ -25,6 +25,7 @@ async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> 
         It took longer. What the work raises is raised as it is.
     """
     task = asyncio.create_task(work)
+    task.add_done_callback(_noticed)
     try:
         await asyncio.wait({task}, timeout=within)
     finally:
@@ -33,6 +34,12 @@ async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> 
     if task.cancelled():
         raise TimeoutError
     return task.result()
+
+
+def _noticed(task: asyncio.Task[Any]) -> None:
+    """Take notice of an error: whoever was cancelled meanwhile does not, and the loop would log it."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

@@ -46,6 +46,9 @@ def test_the_first_message_arrives_and_can_be_traced(
     assert message_id in done(bus, "trace", message_id)
     found = json.loads(done(bus, "search", "--biz-id", "42", "--json"))
     assert [item["id"] for item in found["items"]] == [message_id]
+    heard = done(bus, "listen", "order.cancelled", "--from", "5m", "--count", "1")
+    assert message_id in heard
+    assert '{"order": 42}' in heard
 
 
 def test_a_trace_is_visible_within_a_second(

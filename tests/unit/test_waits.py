@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -99,6 +100,23 @@ async def test_work_whose_caller_is_cancelled_again_and_again_is_cancelled_once(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert (work.has_ended, work.cut) == (True, 0)
+
+
+async def test_an_error_that_comes_with_the_end_of_the_caller_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("no")
+
+    waiting = asyncio.create_task(cancelled_once(fail(), within=60))
+    await asyncio.sleep(0.001)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    del waiting
+    gc.collect()
+    assert not caplog.records
 
 
 async def test_a_result_does_not_hide_that_the_caller_was_cancelled() -> None:
