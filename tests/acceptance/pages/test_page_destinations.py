@@ -100,7 +100,7 @@ def test_a_subscription_takes_batches(look: Look, open_bus: BusProcess) -> None:
     looker.open("/destinations/page.batch/subscriptions/mail/edit")
     field(page, "Messages in a request", "101")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("less than or equal to 100")).to_be_visible()
+    expect(page.get_by_text("expected 100 or less")).to_be_visible()
 
 
 def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> None:
