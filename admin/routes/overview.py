@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -27,6 +27,7 @@ from admin.models.responses.overview import (
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarm import Alarm
+from bus.domain.health.conditions import State, conditions
 from bus.domain.health.facts import Lane, OpenBreaker, Waiting
 from bus.domain.health.rulebook import RULES
 from bus.domain.health.vitals import SpoolFigures
@@ -72,6 +73,7 @@ async def get_overview(
     lanes = [found.key for code in codes for found in catalog.of(code)]
     busiest = sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code))
     busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
+    states = _states(sight)
     waiting = _waiting(lanes, sight)
     is_whole = may(None)
     return OverviewView(
@@ -80,7 +82,7 @@ async def get_overview(
         backlog=waiting.backlog,
         retrying=waiting.retrying,
         oldest=waiting.oldest,
-        destinations=[_destination(code, sight, catalog) for code in busiest[:limit]],
+        destinations=[_destination(code, sight, catalog, states) for code in busiest[:limit]],
         subscriptions=[_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
         left_out=LeftOutView(destinations=max(0, len(codes) - limit), subscriptions=max(0, len(lanes) - limit)),
         breakers=[_breaker(found) for found in breakers(sight.members) if may(found.destination)],
@@ -149,7 +151,16 @@ def _figures(figures: Figures, rates: Rates) -> RatesView:
     )
 
 
-def _destination(code: str, sight: Sight, catalog: Catalog) -> BusyDestinationView:
+def _states(sight: Sight) -> dict[str, State]:
+    """Return the worst state of each destination's subscriptions; of one that is paused, that."""
+    found: dict[str, State] = {}
+    for one in conditions(sight.facts, sight.retrying):
+        known = found.get(one.destination, one.state)
+        found[one.destination] = min(known, one.state, key=lambda state: state.rank)
+    return found
+
+
+def _destination(code: str, sight: Sight, catalog: Catalog, states: Mapping[str, State]) -> BusyDestinationView:
     lanes = [found.key for found in catalog.of(code)]
     unpublished = [member.unpublished[code] for member in sight.members if code in member.unpublished]
     later = sight.retrying.get((code, ""), 0) if sight.retrying is not None else None
@@ -158,6 +169,7 @@ def _destination(code: str, sight: Sight, catalog: Catalog) -> BusyDestinationVi
         destination=code,
         transport=catalog.destinations[code].transport,
         paused=catalog.destinations[code].paused,
+        state=State.PAUSED if catalog.destinations[code].paused else states.get(code),
         subscriptions=len(lanes),
         **_waiting(lanes, sight)._asdict(),
         scheduled=later,

@@ -19,7 +19,7 @@ from bus.sentences import Said, sentence_of
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
-_SATURATED_TOLD: Final = 100
+_HELD_TOLD: Final = 100
 
 
 class Introspection:
@@ -77,7 +77,7 @@ class Introspection:
 
     def described(self) -> Member:
         """Return what the other processes need to know of this one now."""
-        context, breakers = self._context, self.offers.breakers()
+        context, breakers, workers = self._context, self.offers.breakers(), self.offers.workers()
         troubles = {name: said for name, said in self.own_conditions().items() if said}
         me, waiting = context.members.me, figures(context.spools, self.offers.carried())
         oldest = sorted(breakers, key=lambda lane: breakers[lane].since)[:_BREAKERS_TOLD]
@@ -101,7 +101,8 @@ class Introspection:
             turned_away=tuple(self.offers.turned_away()),
             producers=tuple(one for tell in self.offers.producers for one in tell()),
             certificates=tuple(self.offers.certificates()),
-            saturated=tuple(islice(_saturated(self.offers.workers()), _SATURATED_TOLD)),
+            saturated=tuple(islice(_saturated(workers), _HELD_TOLD)),
+            held_by_rate=tuple(islice(_held_by_rate(workers), _HELD_TOLD)),
         )
 
     def report(self) -> Report:
@@ -130,4 +131,10 @@ def _saturated(workers: Iterable[WorkerFigures]) -> Iterator[str]:
     """Yield the subscriptions whose permits are the limit, not their rate."""
     for one in workers:
         if 0 < one.share <= one.in_use and one.waiting and not one.rate_wait:
+            yield f"{one.destination}/{one.subscription}"
+
+
+def _held_by_rate(workers: Iterable[WorkerFigures]) -> Iterator[str]:
+    for one in workers:
+        if one.waiting and one.rate_wait:
             yield f"{one.destination}/{one.subscription}"

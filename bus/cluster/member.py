@@ -99,6 +99,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Of a dispatcher, those of subscribers that end within a month, some when there are many.
     saturated
         Subscriptions all of whose permits here are in use while deliveries wait for one, some when there are many.
+    held_by_rate
+        Subscriptions whose deliveries here wait for their rate, some when there are many.
     """
 
     owner: str
@@ -130,6 +132,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     producers: tuple[ProducerFigures, ...] = ()
     certificates: tuple[CertificateFigures, ...] = ()
     saturated: tuple[str, ...] = ()
+    held_by_rate: tuple[str, ...] = ()
 
     @property
     def since(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from bus.bootstrap import Context, Introspection
@@ -255,12 +256,15 @@ def _facts(context: Context, members: list[Member]) -> Facts:
         turned_away=[figures for member in members for figures in member.turned_away],
         producers=[ProducerQueue(host_of(member.node), one) for member in members for one in member.producers],
         certificates=[one for member in members for one in member.certificates],
-        saturated={(code, name) for member in members for code, _, name in map(_parted, member.saturated)},
+        saturated=set(_lanes(member.saturated for member in members)),
+        held_by_rate=set(_lanes(member.held_by_rate for member in members)),
     )
 
 
-def _parted(lane: str) -> tuple[str, str, str]:
-    return lane.partition("/")
+def _lanes(told: Iterable[Iterable[str]]) -> Iterator[Lane]:
+    for lane in chain.from_iterable(told):
+        code, _, name = lane.partition("/")
+        yield code, name
 
 
 def breakers(members: list[Member]) -> Iterator[OpenBreaker]:

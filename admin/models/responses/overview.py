@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from admin.models.responses.base import View
+from bus.domain.health.conditions import State
 from bus.sentences import Sentence
 
 
@@ -35,11 +36,12 @@ class WaitingView(RatesView, kw_only=True):
 
 
 class BusyDestinationView(WaitingView, kw_only=True):
-    """How one destination does."""
+    """How one destination does; ``state`` is the worst of its subscriptions', null when there are none."""
 
     destination: str
     transport: str
     paused: bool
+    state: State | None
     subscriptions: int
     scheduled: int | None
     unpublished_since: str | None

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from nicegui import ui
 
 from admin.models.responses.base import Listing
+from admin.models.responses.conditions import ConditionView
 from admin.models.responses.configuration import DestinationActionsView, DestinationView, SubscriptionView
 from admin.models.responses.stats import NO_FIGURES, FiguresView, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.chain import ChainPicture
+from admin.pages.parts.conditions import condition_badge, conditions_of, worst
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share, size
 from admin.pages.parts.history import history
@@ -19,13 +21,14 @@ from admin.pages.parts.notes import empty, note
 from admin.pages.parts.orders import ORDERINGS
 from admin.pages.parts.spans import SPANS, span_links, span_of
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
+from admin.pages.parts.tables import Column, Row, number, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import took
 from admin.pages.parts.transports import transports
 from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
+from bus.domain.health.conditions import State
 from bus.security.keys import Action
 from bus.sentences import N_
 
@@ -48,7 +51,10 @@ async def destinations(viewer: Viewer) -> None:
         return
     figures_of = await _figures_by(viewer, "destination", {})
     tag("p", "pier-quiet", t("Figures of the last hour; {count} destinations.", count=len(items)))
-    rows = [_row(viewer, item, figures_of.get((item.code,), NO_FIGURES)) for item in items]
+    states: dict[str, list[State]] = {item.code: [State.PAUSED] if item.paused else [] for item in items}
+    for (code, _), one in (await conditions_of(viewer)).items():
+        states.setdefault(code, []).append(one.state)
+    rows = [_row(viewer, item, figures_of.get((item.code,), NO_FIGURES), worst(states[item.code])) for item in items]
     columns = [
         Column("code", t("Code")),
         Column("transport", t("Transport")),
@@ -61,7 +67,7 @@ async def destinations(viewer: Viewer) -> None:
     table(columns, rows, label=t("Destinations"))
 
 
-def _row(viewer: Viewer, item: DestinationView, found: FiguresView) -> Row:
+def _row(viewer: Viewer, item: DestinationView, found: FiguresView, state: State | None) -> Row:
     code = item.code
     return {
         "key": code,
@@ -70,7 +76,7 @@ def _row(viewer: Viewer, item: DestinationView, found: FiguresView) -> Row:
         "accepted": number(count(found.accepted)),
         "success": number(share(found.success_rate)),
         "p99": number(took(found.p99_ms)),
-        "state": badge(viewer.t("paused"), "warn", "pause") if item.paused else badge(viewer.t("active"), "good"),
+        "state": condition_badge(viewer, state),
         "retention": number(viewer.t("{count} days", count=item.retention_days)),
     }
 
@@ -214,13 +220,19 @@ async def _subscriptions(viewer: Viewer, code: str, items: list[SubscriptionView
             Column("permits", t("At once"), is_number=True),
             Column("state", t("State")),
         ]
-        rows = [_subscription_row(viewer, code, item, found.get((code, item.name), NO_FIGURES)) for item in items]
+        states = await conditions_of(viewer, code)
+        rows = [
+            _subscription_row(viewer, code, item, found.get(key, NO_FIGURES), states.get(key))
+            for item in items
+            for key in [(code, item.name)]
+        ]
         table(columns, rows, label=t("Subscriptions"))
 
 
-def _subscription_row(viewer: Viewer, code: str, item: SubscriptionView, found: FiguresView) -> Row:
-    name = item.name
-    state = badge(viewer.t("paused"), "warn", "pause") if item.paused else badge(viewer.t("active"), "good")
+def _subscription_row(
+    viewer: Viewer, code: str, item: SubscriptionView, found: FiguresView, condition: ConditionView | None
+) -> Row:
+    name, why = item.name, (condition.why_text or condition.why) if condition is not None else ""
     return {
         "key": name,
         "name": place(name, f"/admin/destinations/{code}/subscriptions/{name}", mono=True),
@@ -229,7 +241,10 @@ def _subscription_row(viewer: Viewer, code: str, item: SubscriptionView, found: 
         "success": number(share(found.success_rate)),
         "p99": number(took(found.p99_ms)),
         "permits": number(count(item.max_concurrency)),
-        "state": {**state, "title": viewer.reason(item.paused_reason) or None},
+        "state": {
+            **condition_badge(viewer, condition.state if condition is not None else State.QUIET),
+            "title": viewer.say(why) or None,
+        },
     }
 
 

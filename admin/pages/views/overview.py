@@ -10,12 +10,13 @@ from admin.models.responses.overview import BusyDestinationView, OpenBreakerView
 from admin.models.responses.stats import StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.alarms import Alarms
+from admin.pages.parts.conditions import condition_badge
 from admin.pages.parts.figures import count, figures, rate, share
 from admin.pages.parts.following import following, patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
-from admin.pages.parts.tables import Cell, Column, Row, badge, moment, number, place, table, text
+from admin.pages.parts.tables import Cell, Column, Row, moment, number, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import VolumeCharts, volume_charts
@@ -175,7 +176,7 @@ class _Tables:
             "backlog": number(count(one.backlog)),
             "retrying": self._retrying(code, one.retrying),
             "oldest": moment(viewer, one.oldest),
-            "state": badge(viewer.t("paused"), "warn", "pause") if one.paused else badge(viewer.t("active"), "good"),
+            "state": condition_badge(viewer, one.state),
         }
 
     def _retrying(self, code: str, retrying: int | None) -> Cell:

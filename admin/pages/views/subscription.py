@@ -9,16 +9,15 @@ from admin.models.responses.configuration import DestinationView, SubscriptionAc
 from admin.models.responses.stats import NO_FIGURES, StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
+from admin.pages.parts.conditions import ConditionCard
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share
 from admin.pages.parts.held_keys import HeldKeys
 from admin.pages.parts.history import history
-from admin.pages.parts.notes import note
 from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.sample import sample
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.spans import span_links, span_of
-from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import volume_charts
@@ -39,15 +38,7 @@ async def subscription(viewer: Viewer) -> None:
     head, place = tag("div"), tag("div")
     with head:
         _head(viewer, code, found, actions, place)
-    if found.paused:
-        note(
-            viewer.t("This subscription is paused"),
-            viewer.t(
-                "Its messages wait and are delivered once it is resumed: {reason}",
-                reason=viewer.reason(found.paused_reason),
-            ),
-            tone="warn",
-        )
+    await ConditionCard(viewer, code, name).follow()
     keeps_order = destination.ordering is not Ordering.NONE
     if keeps_order:
         await HeldKeys(viewer, code, name).follow()
@@ -65,8 +56,6 @@ def _head(
     with tag("p", "pier-quiet q-mb-none"):
         link(code, f"/admin/destinations/{code}")
     with heading(name):
-        if found.paused:
-            chip(t("paused"), "warn", "pause")
         tag("span", "pier-spacer")
         to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")

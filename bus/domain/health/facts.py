@@ -124,6 +124,8 @@ class Facts(NamedTuple):
         What the pipeline told last; None while the store does not tell.
     saturated
         Subscriptions all of whose permits are in use while deliveries wait for one.
+    held_by_rate
+        Subscriptions whose deliveries wait for their rate.
     is_blind
         Whether the other processes have never been seen, since the store did not answer from the start.
     lasting
@@ -153,5 +155,6 @@ class Facts(NamedTuple):
     accepted: Mapping[str, int] | None = None
     findings: Findings | None = None
     saturated: Collection[Lane] = ()
+    held_by_rate: Collection[Lane] = ()
     is_blind: bool = False
     lasting: Collection[str] = ()

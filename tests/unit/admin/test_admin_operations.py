@@ -153,6 +153,7 @@ READ = [
     "/messages/MESSAGE/deliveries/billing/attempts/1",
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
     "/overview",
+    "/conditions",
     *("/views", "/views/V", "/messages/export"),
 ]
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]

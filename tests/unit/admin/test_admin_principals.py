@@ -99,6 +99,7 @@ OPERATIONS = {
     "GET /api/v1/stats": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/failures": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/overview": Wanted("read", "some"),
+    "GET /api/v1/conditions": Wanted("read", "some"),
     "GET /api/v1/alarms": Wanted("read", "some"),
     "GET /api/v1/alarms/{incident_id}": Wanted("read", "found"),
     "POST /api/v1/alarms/{incident_id}/acknowledge": Wanted("pause", "all", {}),

@@ -1,0 +1,109 @@
+"""How subscriptions do: a word in lists, and on a subscription's own page the reason and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from nicegui import ui
+
+from admin.models.responses.base import Listing
+from admin.models.responses.conditions import ConditionView
+from admin.pages.parts.figures import count, figures
+from admin.pages.parts.following import EVERY, patient
+from admin.pages.parts.live import Live
+from admin.pages.parts.states import Look, chip
+from admin.pages.parts.tables import Cell, badge
+from admin.pages.parts.tags import link, tag
+from admin.pages.viewer import Viewer
+from bus.domain.health.conditions import State
+from bus.sentences import N_
+
+_LOOKS: Final = {
+    State.BREAKER_OPEN: Look(N_("breaker open"), "bad", "power_off"),
+    State.FAILING: Look(N_("failing"), "bad", "error"),
+    State.SATURATED: Look(N_("too slow"), "warn", "hourglass_bottom"),
+    State.PAUSED: Look(N_("paused"), "warn", "pause"),
+    State.HELD_BY_RATE: Look(N_("held by its rate"), "wait", "speed"),
+    State.HEALTHY: Look(N_("healthy"), "good", "check_circle"),
+    State.QUIET: Look(N_("nothing lately"), "wait", "bedtime"),
+}
+_NEXT: Final = {
+    State.BREAKER_OPEN: N_("Repair it, and send it a sample; what it missed is delivered by itself then."),
+    State.FAILING: N_("See what its failures have in common; what failed is tried again."),
+    State.SATURATED: N_("Make it faster, or let it have more requests at once (Edit)."),
+    State.PAUSED: N_("Its messages wait, and nothing is lost; resume it to have them delivered."),
+    State.HELD_BY_RATE: N_("It gets as many a second as its rate allows; raise it under Edit if it can take more."),
+    State.HEALTHY: "",
+    State.QUIET: N_("Nothing was attempted in the last two minutes."),
+}
+
+
+async def conditions_of(viewer: Viewer, code: str = "") -> dict[tuple[str, str], ConditionView]:
+    """Return the conditions of all subscriptions, or of a destination's, by destination and name, the worst first."""
+    query = {"destination": code} if code else {}
+    found = (await viewer.api.get("/conditions", Listing[ConditionView], {**query, "limit": 5000})).items
+    return {(one.destination, one.subscription): one for one in found}
+
+
+def worst(states: Iterable[State]) -> State | None:
+    """Return the worst of some; None of none."""
+    return min(states, key=lambda state: state.rank, default=None)
+
+
+def condition_badge(viewer: Viewer, state: State | None) -> Cell:
+    """Return a cell with a state; None for a destination that nobody takes from."""
+    if state is None:
+        return badge(viewer.t("nobody takes from it"), "wait")
+    look = _LOOKS[state]
+    return badge(viewer.t(look.text), look.tone, look.icon)
+
+
+class ConditionCard:
+    """The card of a subscription's page that says first how it does; it follows the bus."""
+
+    def __init__(self, viewer: Viewer, code: str, name: str) -> None:
+        self._viewer = viewer
+        self._code, self._name = code, name
+        with tag("section", "pier-card pier-condition", aria_label=viewer.t("Now"), aria_live="polite"):
+            self._shown = Live(self._draw)
+
+    async def follow(self) -> None:
+        """Show how it does now, and from then on."""
+        await self._look()
+        ui.timer(EVERY, patient(self._viewer, self._look), immediate=False)
+
+    async def _look(self) -> None:
+        found = await conditions_of(self._viewer, self._code)
+        self._shown.update(found.get((self._code, self._name)))
+
+    def _draw(self, found: ConditionView | None) -> None:
+        if found is None:
+            return
+        viewer, t, look = self._viewer, self._viewer.t, _LOOKS[found.state]
+        with tag("div", "pier-row-of"):
+            chip(t(look.text), look.tone, look.icon)
+            tag("strong", "pier-bidi", viewer.say(found.why_text or found.why))
+            if found.since:
+                tag("span", "pier-quiet", t("since {time}", time=viewer.near(found.since)))
+            if found.probe_at:
+                tag("span", "pier-quiet", t("next probe {time}", time=viewer.near(found.probe_at)))
+        if _NEXT[found.state]:
+            tag("p", "pier-quiet q-mb-sm", t(_NEXT[found.state]))
+        self._figures(found)
+
+    def _figures(self, found: ConditionView) -> None:
+        viewer, t = self._viewer, self._viewer.t
+        since = t("since {time}", time=viewer.near(found.oldest)) if found.oldest else ""
+        figures(
+            [
+                (t("waiting"), count(found.waiting), since),
+                (t("waiting for a retry"), count(found.retrying), ""),
+                (t("died within the hour"), count(found.dead), ""),
+                (t("attempts of late"), count(found.attempts), ""),
+                (t("of them failed"), count(found.failed), ""),
+            ]
+        )
+        if found.dead or found.failed:
+            path = f"/admin/failures?destination={self._code}&subscription={self._name}"
+            link(t("See what fails, and resend it"), path)

@@ -1,0 +1,56 @@
+"""The route of conditions: how subscriptions do now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from admin.deps import ReaderOfSome, ServicesDep
+from admin.models.base import Code, optional_time
+from admin.models.responses.base import Listing
+from admin.models.responses.conditions import ConditionView
+from bus.domain.health.conditions import Condition, conditions
+from bus.sentences import sentence_of
+
+router = APIRouter(tags=["subscriptions"])
+
+
+@router.get("/conditions")
+async def list_conditions(
+    services: ServicesDep,
+    principal: ReaderOfSome,
+    destination: Annotated[Code | None, Query(description="Of this one alone.")] = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Listing[ConditionView]:
+    """Return how each subscription does now, the worst first: one word, the reason, and what waits for it.
+
+    ``state`` is ``breaker_open``, ``failing`` (a tenth of the attempts or more), ``saturated``, ``paused``,
+    ``held_by_rate``, ``healthy``, or ``quiet``: nothing was attempted lately. It never looks at messages.
+    """
+    sight = await services.observatory.look()
+    found = [
+        one
+        for one in conditions(sight.facts, sight.retrying)
+        if destination in (None, one.destination) and principal.may("read", one.destination)
+    ]
+    worst = sorted(found, key=lambda one: (one.state.rank, one.destination, one.subscription))
+    return Listing(items=[_view(one) for one in worst[:limit]])
+
+
+def _view(one: Condition) -> ConditionView:
+    return ConditionView(
+        destination=one.destination,
+        subscription=one.subscription,
+        state=one.state,
+        why=str(one.why),
+        why_text=sentence_of(one.why),
+        since=optional_time(one.since or 0),
+        probe_at=optional_time(one.probe_at or 0),
+        waiting=one.waiting.records,
+        oldest=optional_time(one.waiting.oldest or 0),
+        retrying=one.retrying,
+        dead=one.dead,
+        attempts=one.attempts,
+        failed=one.failed,
+    )
