@@ -14,6 +14,8 @@ from admin.pages.viewer import Viewer
 Options = dict[str, object]
 """What ECharts takes."""
 _HEIGHT: Final = "190px"
+# Of times in milliseconds: from which greatest one on, by what it is divided, and the unit then.
+_TIMES: Final = ((2 * 3_600_000, 3_600_000, "h"), (2 * 60_000, 60_000, "min"), (2_000, 1_000, "s"), (0, 1, "ms"))
 # Visible in the light and in the dark theme.
 _COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": "#d98e04", "wait": "#8b96ab"}
 
@@ -32,12 +34,12 @@ class Line(NamedTuple):
 
 
 class Chart:
-    """Lines over one span of time, which can be drawn anew in place."""
+    """Lines over one span of time, which can be drawn anew in place; ``is_of_times`` of values in milliseconds."""
 
-    def __init__(self, viewer: Viewer, title: str, lines: Sequence[Line], *, unit: str = "") -> None:
+    def __init__(self, viewer: Viewer, title: str, lines: Sequence[Line], *, is_of_times: bool = False) -> None:
         self._viewer = viewer
         self._lines = lines
-        self._unit = unit
+        self._is_of_times = is_of_times
         with tag("figure", "pier-chart"):
             tag("figcaption", "pier-quiet", title)
             self._chart = ui.echart(self._options(), renderer="svg").style(f"height: {_HEIGHT}")
@@ -50,9 +52,18 @@ class Chart:
         times = _times(self._viewer, span)
         options = self._chart.options
         options["xAxis"]["data"] = [label for _, label in times]
-        for line, series in zip(self._lines, options["series"], strict=True):
-            series["data"] = [line.value(shown[at]) if at in shown else line.nothing for at, _ in times]
+        drawn = [[line.value(shown[at]) if at in shown else line.nothing for at, _ in times] for line in self._lines]
+        if self._is_of_times:
+            drawn = self._in_a_unit_that_fits(drawn)
+        for values, series in zip(drawn, options["series"], strict=True):
+            series["data"] = values
         self._chart.update()
+
+    def _in_a_unit_that_fits(self, drawn: list[list[float | None]]) -> list[list[float | None]]:
+        greatest = max((value for values in drawn for value in values if value is not None), default=0)
+        divisor, unit = next((divisor, unit) for least, divisor, unit in _TIMES if greatest >= least)
+        self._chart.options["yAxis"]["axisLabel"]["formatter"] = f"{{value}} {unit}"
+        return [[value and round(value / divisor, 3) for value in values] for values in drawn]
 
     def _options(self) -> Options:
         quiet = "#8b96ab"
@@ -65,8 +76,8 @@ class Chart:
             "yAxis": {
                 "type": "value",
                 "min": 0,
-                "minInterval": 1 if not self._unit else None,
-                "axisLabel": {"color": quiet, "formatter": f"{{value}}{self._unit}"},
+                "minInterval": None if self._is_of_times else 1,
+                "axisLabel": {"color": quiet, "formatter": "{value}"},
                 "splitLine": {"lineStyle": {"color": "rgba(139,150,171,0.25)"}},
             },
             "series": [_series(line) for line in self._lines],

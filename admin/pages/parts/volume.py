@@ -31,7 +31,7 @@ class VolumeCharts:
                     Line(t("p50"), lambda point: point.p50_ms, "in", nothing=None),
                     Line(t("p99"), lambda point: point.p99_ms, "warn", nothing=None),
                 ],
-                unit=" ms",
+                is_of_times=True,
             )
 
     def draw(self, stats: StatsView) -> None:
