@@ -231,6 +231,7 @@ def _breaker(found: OpenBreaker) -> OpenBreakerView:
 def _alarm(found: Alarm) -> AlarmView:
     return AlarmView(
         severity=found.severity,
+        cause=found.cause,
         what=str(found.what),
         what_text=sentence_of(found.what),
         since=optional_time(found.since or 0),

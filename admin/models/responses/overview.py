@@ -76,9 +76,13 @@ class OpenBreakerView(View, kw_only=True):
 
 
 class AlarmView(View, kw_only=True):
-    """What needs a person, and what to do; ``link`` is the path below ``/api/v1`` of what it is about."""
+    """What needs a person, and what to do; ``link`` is the path below ``/api/v1`` of what it is about.
+
+    Alarms of one ``cause`` follow from one another.
+    """
 
     severity: str
+    cause: str
     what: str
     what_text: Sentence | None
     since: str | None

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.acceptance.pages.conftest import Look
 from tests.harness.bus_process import BusProcess
+from tests.harness.process import free_port
 from tests.harness.subscribers import SubscriberProcess
 
 
@@ -147,3 +148,20 @@ def test_they_are_accessible_and_fit(look: Look, width: int, language: str, dark
         looker.open(path)
         assert not looker.findings(), path
         assert not looker.is_too_wide(), path
+
+
+def test_what_has_one_cause_is_one_entry_until_it_is_unfolded(look: Look, crowded: BusProcess) -> None:
+    admin, url = crowded.admin, f"http://127.0.0.1:{free_port()}/x"
+    admin.destination("page.cause")
+    for name in ("first", "second"):
+        admin.subscription("page.cause", name, url, retry=["1s"])
+    for _ in range(20):
+        admin.send("page.cause", b"1").raise_for_status()
+    looker = look(crowded)
+    page = looker.open()
+    entry = page.locator(".pier-alarms li").filter(has_text="page.cause")
+    expect(entry).to_have_count(1, timeout=30_000)
+    entry.get_by_role("button", name="more from this cause").click()
+    expect(entry.nth(1)).to_be_visible()
+    expect(page.get_by_role("button", name="more from this cause")).to_be_hidden()
+    assert not looker.findings()
