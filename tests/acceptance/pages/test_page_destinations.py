@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.pages.conftest import Look
 from tests.harness.bus_process import BusProcess
+from tests.harness.process import free_port
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
@@ -142,3 +143,26 @@ def test_the_pages_are_accessible_and_fit(look: Look, open_bus: BusProcess, widt
         looker.open(path)
         assert not looker.findings(), path
         assert not looker.is_too_wide(), path
+
+
+def test_how_a_subscription_does_is_said_first_and_in_lists(look: Look, open_bus: BusProcess) -> None:
+    admin = open_bus.admin
+    admin.destination("page.state")
+    admin.subscription("page.state", "mail", f"http://127.0.0.1:{free_port()}/x")
+    looker = look()
+    page = looker.open("/destinations/page.state/subscriptions/mail")
+    now = page.get_by_role("region", name="Now")
+    expect(now).to_contain_text("nothing lately")
+    for _ in range(20):
+        admin.send("page.state", b"1").raise_for_status()
+    expect(now).to_contain_text("breaker open", timeout=30_000)
+    expect(now).to_contain_text("it does not answer, and is only probed")
+    expect(now).to_contain_text("next probe")
+    assert not looker.findings()
+    looker.open("/destinations/page.state")
+    expect(page.get_by_role("row").filter(has_text="mail")).to_contain_text("breaker open")
+    looker.open("/destinations")
+    expect(page.get_by_role("row").filter(has_text="page.state")).to_contain_text("breaker open")
+    admin.pause("page.state", "mail", paused=True)
+    looker.open("/destinations/page.state/subscriptions/mail")
+    expect(now).to_contain_text("paused by a person")
