@@ -79,12 +79,12 @@ def test_a_destination_that_is_not_shown_is_counted_and_one_that_is_gone_has_no_
     expect(table.get_by_role("link", name="and 1 more")).to_have_count(0)
 
 
-def test_what_needs_a_person_is_on_top_with_the_next_step(look: Look, open_bus: BusProcess) -> None:
-    open_bus.admin.destination("page.away")
-    open_bus.admin.subscription("page.away", "gone", "http://127.0.0.1:9/x")
+def test_what_needs_a_person_is_on_top_with_the_next_step(look: Look, crowded: BusProcess) -> None:
+    crowded.admin.destination("page.away")
+    crowded.admin.subscription("page.away", "gone", "http://127.0.0.1:9/x")
     for number in range(8):
-        open_bus.admin.send("page.away", b"%d" % number).raise_for_status()
-    looker = look()
+        crowded.admin.send("page.away", b"%d" % number).raise_for_status()
+    looker = look(crowded)
     page = looker.open()
     alarm = page.get_by_role("region", name="Alarms").get_by_text("gone of page.away")
     expect(alarm).to_be_visible()
