@@ -62,6 +62,7 @@ def world(tmp_path: Path) -> Iterator[World]:
             yield World(bus, channels, subscriber)
 
 
+@pytest.mark.proof
 def test_one_cause_is_told_once_over_a_kill_and_once_when_it_is_over(world: World) -> None:
     bus, channels = world.bus, world.channels
     channels.deaf = {"ops"}

@@ -338,7 +338,7 @@ async def test_keys_close_the_bus_and_paths_are_exact(tmp_path: Path, subscriber
         foreign = {"host": "evil.example"}
         assert (await bus.client.get("/api/v1/destinations", headers=foreign)).status_code == 403
         assert (await bus.client.post("/v1/messages/orders", headers=foreign)).status_code == 403
-        for path in ("/v1/messagesXorders", "/v1/messagesorders", "/apiX", "/", "/v1"):
+        for path in ("/v1/messagesXorders", "/v1/messagesorders", "/apiX", "/v1"):
             answer = await bus.client.post(path, content=b"x")
             assert answer.status_code == 404, path
             assert answer.headers["content-type"] == "application/problem+json"
