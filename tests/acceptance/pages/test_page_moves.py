@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.acceptance.pages.conftest import Look
 from tests.harness.bus_process import BusProcess
 from tests.harness.lookup_proxy import LookupProxy, routes
+from tests.harness.waiting import wait_until
 from tests.servers import need, nsq
 
 TOPIC = "orders"
@@ -83,7 +84,7 @@ def test_a_topic_that_moves_is_shown_step_by_step_and_steered(look: Look, world:
     asking.get_by_label("Type orders to go on").fill(TOPIC)
     asking.get_by_role("button", name="Roll back").click()
     expect(steps.locator("[aria-current=step]")).to_contain_text("Back: producers on the source")
-    assert world.read()["produce"] == ["east"]
+    wait_until(lambda: world.read()["produce"] == ["east"], within=10, what="the proxy answers by it")
     entries = world.bus.admin.call("GET", "/api/v1/audit?what=lookup/migrations").json()["items"]
     assert {entry["resource"].rpartition("/")[2] for entry in entries} >= {"rollback", "advance", "pause", "resume"}
 
