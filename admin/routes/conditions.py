@@ -10,7 +10,7 @@ from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Code, optional_time
 from admin.models.responses.base import Listing
 from admin.models.responses.conditions import ConditionView
-from bus.domain.health.conditions import Condition, conditions
+from bus.domain.health.conditions import Condition
 from bus.sentences import sentence_of
 
 router = APIRouter(tags=["subscriptions"])
@@ -31,7 +31,7 @@ async def list_conditions(
     sight = await services.observatory.look()
     found = [
         one
-        for one in conditions(sight.facts, sight.retrying)
+        for one in services.observatory.conditions(sight)
         if destination in (None, one.destination) and principal.may("read", one.destination)
     ]
     worst = sorted(found, key=lambda one: (one.state.rank, one.destination, one.subscription))

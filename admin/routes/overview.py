@@ -27,7 +27,7 @@ from admin.models.responses.overview import (
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarm import Alarm
-from bus.domain.health.conditions import State, conditions
+from bus.domain.health.conditions import Condition, State
 from bus.domain.health.facts import Lane, OpenBreaker, Waiting
 from bus.domain.health.rulebook import RULES
 from bus.domain.health.vitals import SpoolFigures
@@ -73,7 +73,7 @@ async def get_overview(
     lanes = [found.key for code in codes for found in catalog.of(code)]
     busiest = sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code))
     busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
-    states = _states(sight)
+    states = _states(services.observatory.conditions(sight))
     waiting = _waiting(lanes, sight)
     is_whole = may(None)
     return OverviewView(
@@ -151,10 +151,10 @@ def _figures(figures: Figures, rates: Rates) -> RatesView:
     )
 
 
-def _states(sight: Sight) -> dict[str, State]:
+def _states(conditions: Sequence[Condition]) -> dict[str, State]:
     """Return the worst state of each destination's subscriptions; of one that is paused, that."""
     found: dict[str, State] = {}
-    for one in conditions(sight.facts, sight.retrying):
+    for one in conditions:
         known = found.get(one.destination, one.state)
         found[one.destination] = min(known, one.state, key=lambda state: state.rank)
     return found

@@ -14,6 +14,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.alarms import alarms
+from bus.domain.health.conditions import Condition, conditions
 from bus.domain.health.facts import (
     Delivering,
     Disk,
@@ -73,6 +74,7 @@ class Observatory:
         self._context = context
         self._book = book
         self._judged: tuple[Sight, list[Alarm]] | None = None
+        self._conditions: tuple[Sight, list[Condition]] | None = None
         self._looking = asyncio.Lock()
         self._seen: tuple[float, Sight] | None = None
         self._introspection = introspection
@@ -139,6 +141,12 @@ class Observatory:
         if self._judged is None or self._judged[0] is not sight:
             self._judged = (sight, alarms(sight.facts, self._book))
         return self._judged[1]
+
+    def conditions(self, sight: Sight) -> list[Condition]:
+        """Return how each subscription does in what was seen; worked out once for all who ask."""
+        if self._conditions is None or self._conditions[0] is not sight:
+            self._conditions = (sight, list(conditions(sight.facts, sight.retrying)))
+        return self._conditions[1]
 
     async def _read_rates(self) -> Rates:
         """Read the counts of the present minute and the one before."""

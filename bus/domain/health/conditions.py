@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.reasons import reason_of
-from bus.domain.delivery.retry import is_permanent
 from bus.domain.health.facts import Delivering, Facts, Lane, OpenBreaker, Waiting
+from bus.domain.health.rules.subscribers import manner_of
 from bus.domain.subscription import Subscription
 from bus.sentences import N_, Said, sentence
 
@@ -120,10 +120,9 @@ def _open(known: Condition, breakers: Sequence[OpenBreaker]) -> Condition | None
     if not breakers:
         return None
     last = max(breakers, key=lambda one: one.figures.probe_at).figures
-    manner = "silent" if last.answered is None else "refusing" if is_permanent(last.answered) else "failing"
     return known._replace(
         state=State.BREAKER_OPEN,
-        why=sentence(_OPENED[manner], status=last.answered or 0),
+        why=sentence(_OPENED[manner_of(last.answered)], status=last.answered or 0),
         since=min(one.figures.since for one in breakers),
         probe_at=min(one.figures.probe_at for one in breakers),
     )

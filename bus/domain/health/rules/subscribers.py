@@ -33,7 +33,7 @@ def breakers(facts: Facts) -> Iterator[Alarm]:
     for (destination, name), those in found.items():
         answered = max(those, key=lambda breaker: breaker.figures.probe_at).figures.answered
         nodes = ", ".join(sorted({breaker.node for breaker in those}))
-        manner, status = _manner(answered), answered or 0
+        manner, status = manner_of(answered), answered or 0
         what = sentence(_OPENED[manner], name=name, destination=destination, nodes=nodes, status=status)
         step = sentence(_REPAIR[manner])
         since = min(breaker.figures.since for breaker in those)
@@ -42,7 +42,7 @@ def breakers(facts: Facts) -> Iterator[Alarm]:
         )
 
 
-def _manner(answered: int | None) -> str:
+def manner_of(answered: int | None) -> str:
     """Return how a subscriber fails, by the status of its last answer: it is silent, refusing or failing."""
     if answered is None:
         return "silent"
