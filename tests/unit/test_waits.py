@@ -55,13 +55,16 @@ class Ending:
 
     def __init__(self) -> None:
         self.cut = 0
+        self.begun, self.is_ending = asyncio.Event(), asyncio.Event()
         self.may_end = asyncio.Event()
         self.has_ended = False
 
     async def __call__(self) -> str:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
+            self.is_ending.set()
             while not self.may_end.is_set():
                 try:
                     await self.may_end.wait()
@@ -91,10 +94,12 @@ async def test_work_that_takes_too_long_has_ended_when_that_is_told() -> None:
 async def test_work_whose_caller_is_cancelled_again_and_again_is_cancelled_once() -> None:
     work = Ending()
     waiting = asyncio.create_task(cancelled_once(work(), within=60))
-    for _ in range(3):
-        await asyncio.sleep(0.001)
+    await work.begun.wait()
+    waiting.cancel()
+    await work.is_ending.wait()
+    for _ in range(2):
         waiting.cancel()
-    await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     assert not waiting.done()
     work.may_end.set()
     with pytest.raises(asyncio.CancelledError):
@@ -103,14 +108,17 @@ async def test_work_whose_caller_is_cancelled_again_and_again_is_cancelled_once(
 
 
 async def test_an_error_that_comes_with_the_end_of_the_caller_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    begun = asyncio.Event()
+
     async def fail() -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             raise ValueError("no")
 
     waiting = asyncio.create_task(cancelled_once(fail(), within=60))
-    await asyncio.sleep(0.001)
+    await begun.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
@@ -121,12 +129,14 @@ async def test_an_error_that_comes_with_the_end_of_the_caller_is_not_logged(capl
 
 async def test_a_result_does_not_hide_that_the_caller_was_cancelled() -> None:
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
 
     async def work() -> str:
+        begun.set()
         return await asyncio.wait_for(answer, 60)
 
     waiting = asyncio.create_task(cancelled_once(work(), within=60))
-    await asyncio.sleep(0.001)
+    await begun.wait()
     answer.set_result("late")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
