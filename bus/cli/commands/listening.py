@@ -5,36 +5,29 @@ from __future__ import annotations
 import codecs
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import typer
 
 from bus.cli.api import Api, destination_path, message_path
+from bus.cli.copying import Copying
 from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, read_time
 from bus.cli.output import plain, print_json_line
 from bus.cli.passing import Passing
-from bus.domain.delivery.request import USER_AGENT, message_headers
-from bus.domain.message import Message
 from bus.domain.sizes import format_size
 from bus.domain.times import parse_time
 from bus.errors import ReceiverRefused, ReceiverUnavailable
 
-if TYPE_CHECKING:
-    import httpx
-
-    from bus.security.signatures import Signer
-
 _EVERY: Final = 0.5
 _AGAIN: Final = 2.0
-_PATIENCE: Final = 10.0
 _MOST_SHOWN: Final = 4_000  # bytes of a body on a terminal
 _FORBIDDEN: Final = 403
-_CONSTANT: Final = {"user-agent": USER_AGENT}
 _utf8: Final = codecs.getincrementaldecoder("utf-8")
+Found = TypeVar("Found")
 
 
 def listen(
@@ -58,32 +51,49 @@ def listen(
     Each is shown within about a second of being stored. What comes too fast to be shown is passed over, which is said.
     """
     begin = parse_time(read_time(since, "--from") or "") if since else time.time_ns() // 1_000_000
-    with _copying(to, secret, no_body=no_body) as copy, Api(url, api_key) as api, suppress(KeyboardInterrupt):
+    with _copying(to, secret, no_body=no_body) as copying, Api(url, api_key) as api, suppress(KeyboardInterrupt):
         api.call("GET", destination_path(code))
         _say(f"listening to {code} at {url}; end it with Ctrl-C")
-        for one in islice(_passing(Passing(api, code, begin)), count):
-            _show(_read(api, one, with_body=not no_body), copy, as_json=as_json)
+        for heard in islice(_passing(api, Passing(api, code, begin), with_body=not no_body), count):
+            _show(heard, copying, as_json=as_json)
 
 
-def _passing(passing: Passing) -> Iterator[dict[str, Any]]:
-    """Yield what comes, for ever; while the bus is away it is waited for."""
+def _copying(to: str | None, secret: str | None, *, no_body: bool) -> AbstractContextManager[Copying | None]:
+    if to is None:
+        if secret is not None:
+            raise typer.BadParameter("it signs what --to gets", param_hint="--secret")
+        return nullcontext()
+    if no_body:
+        raise typer.BadParameter("a copy has a body", param_hint="--no-body")
+    return Copying.to(to, secret)
+
+
+def _passing(api: Api, passing: Passing, *, with_body: bool) -> Iterator[_Heard]:
+    """Yield what comes, for ever."""
+    while True:
+        found, is_cut = _answered(passing.new)
+        if is_cut:
+            _say("more came than is shown: the oldest of them were passed over")
+        for one in found:
+            yield _answered(partial(_read, api, one, with_body=with_body))
+        time.sleep(_EVERY)
+
+
+def _answered(ask: Callable[[], Found]) -> Found:
+    """Return what the bus answers; while it is away it is waited for."""
     is_away = False
     while True:
         try:
-            found, is_cut = passing.new()
+            found = ask()
         except ReceiverUnavailable as error:
             if not is_away:
                 _say(f"{error}; listening goes on")
             is_away = True
             time.sleep(_AGAIN)
-            continue
-        if is_away:
-            _say("it answers again")
-        is_away = False
-        if is_cut:
-            _say("more came than is shown: the oldest of them were passed over")
-        yield from found
-        time.sleep(_EVERY)
+        else:
+            if is_away:
+                _say("it answers again")
+            return found
 
 
 class _Heard(NamedTuple):
@@ -91,37 +101,6 @@ class _Heard(NamedTuple):
 
     found: dict[str, Any]
     body: bytes | None
-
-
-class _Copying(NamedTuple):
-    """Where copies go, and how."""
-
-    url: str
-    signer: Signer | None
-    http: httpx.Client
-
-
-@contextmanager
-def _copying(to: str | None, secret: str | None, *, no_body: bool) -> Iterator[_Copying | None]:
-    if to is None:
-        if secret is not None:
-            raise typer.BadParameter("it signs what --to gets", param_hint="--secret")
-        yield None
-        return
-    if no_body:
-        raise typer.BadParameter("a copy has a body", param_hint="--no-body")
-    if urlsplit(to).scheme not in ("http", "https") or not urlsplit(to).hostname:
-        raise typer.BadParameter(f"{to!r} is not an http or https address", param_hint="--to")
-    import httpx  # noqa: PLC0415 - `bus --help` does without
-
-    from bus.security.signatures import Signer  # noqa: PLC0415
-
-    try:
-        signer = Signer([secret]) if secret is not None else None
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--secret") from error
-    with httpx.Client(timeout=_PATIENCE, trust_env=False) as http:
-        yield _Copying(to, signer, http)
 
 
 def _read(api: Api, found: dict[str, Any], *, with_body: bool) -> _Heard:
@@ -137,17 +116,18 @@ def _read(api: Api, found: dict[str, Any], *, with_body: bool) -> _Heard:
     return _Heard(trace["message"], body)
 
 
-def _show(heard: _Heard, copy: _Copying | None, *, as_json: bool) -> None:
-    answer = _copied(heard, copy) if copy is not None and heard.body is not None else None
+def _show(heard: _Heard, copying: Copying | None, *, as_json: bool) -> None:
+    answer = copying.copy(heard.found, heard.body) if copying is not None and heard.body is not None else None
     if as_json:
         body = heard.body.decode(errors="replace") if heard.body is not None else None
-        print_json_line({**heard.found, "body": body, **({"copied": answer} if copy is not None else {})})
+        print_json_line({**heard.found, "body": body, **({"copied": answer} if copying is not None else {})})
         return
     found = heard.found
     named = [f"{name}={plain(found[name])}" for name in ("biz_id", "key", "source") if found[name]]
     own = [f"{name}: {plain(value)}" for name, value in found["headers"].items()]
     size = format_size(found["bytes"])
-    sys.stdout.write("  ".join([found["received_at"], found["id"], *named, found["content_type"], size, *own]) + "\n")
+    kind = plain(found["content_type"])
+    sys.stdout.write("  ".join([found["received_at"], found["id"], *named, kind, size, *own]) + "\n")
     if heard.body is not None:
         sys.stdout.write(_shown(heard.body) + "\n")
     if answer is not None:
@@ -163,38 +143,6 @@ def _shown(body: bytes) -> str:
         return f"  ({format_size(len(body))} that are not text)"
     lines = "\n".join(f"  {plain(line)}" for line in text.splitlines())
     return lines + (f"\n  ... {format_size(len(body) - _MOST_SHOWN)} more" if len(body) > _MOST_SHOWN else "")
-
-
-def _copied(heard: _Heard, copy: _Copying) -> str:
-    import httpx  # noqa: PLC0415
-
-    now, message = time.time_ns() // 1_000_000, _message(heard)
-    signature = copy.signer.sign(message.id, now // 1000, message.body) if copy.signer is not None else ""
-    constant = {**_CONSTANT, "bus-destination": message.destination}
-    headers = [*constant.items(), *message_headers(message, 1, now, signature, constant)]
-    begun = time.monotonic()
-    try:
-        answer = copy.http.post(
-            copy.url, content=message.body, headers=[(name.encode(), value.encode()) for name, value in headers]
-        )
-    except httpx.HTTPError as error:
-        return f"no answer ({type(error).__name__}: {error})"
-    return f"{answer.status_code} in {(time.monotonic() - begun) * 1000:.0f} ms"
-
-
-def _message(heard: _Heard) -> Message:
-    found = heard.found
-    return Message(
-        id=found["id"],
-        destination=found["destination"],
-        body=heard.body or b"",
-        content_type=found["content_type"],
-        sent_at=parse_time(found["sent_at"]) if found["sent_at"] else 0,
-        biz_id=found["biz_id"] or "",
-        key=found["key"] or "",
-        headers=found["headers"],
-        traceparent=found["traceparent"] or "",
-    )
 
 
 def _say(text: str) -> None:

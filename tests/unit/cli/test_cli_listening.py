@@ -104,6 +104,14 @@ def test_a_bus_that_is_away_is_waited_for(cli: Cli, passing: FakeBus) -> None:
     assert ran.err.count("listening goes on") == ran.err.count("it answers again") == 1
 
 
+def test_a_bus_that_goes_while_a_message_is_read_is_waited_for(cli: Cli, passing: FakeBus) -> None:
+    one = item(1)
+    passing.on("GET", f"{MESSAGES}/{one['id']}", (503, {"detail": "away"}), {"id": one["id"], "message": one})
+    ran = cli("listen", "orders", "--count", "1")
+    assert (ran.code, ran.err.count("listening goes on")) == (0, 1)
+    assert '{"n": 1}' in ran.out
+
+
 def test_what_comes_too_fast_is_passed_over_and_that_is_said(cli: Cli, passing: FakeBus) -> None:
     passing.on("GET", MESSAGES, *(page(item(1, id=f"019a2f4e-{n}"), following="c") for n in range(5)))
     passing.on("GET", f"{MESSAGES}/019a2f4e-4", {"id": "x", "message": item(1)})
