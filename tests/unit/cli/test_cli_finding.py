@@ -108,3 +108,34 @@ def test_a_refusal_is_said(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
     bus.on("GET", EXPORT, WHOLE)
     ran = cli("export", "-o", str(tmp_path / "nowhere" / "file"))
     assert (ran.code, "cannot write" in ran.err) == (1, True)
+
+
+def test_search_asks_for_what_was_given_and_pages_on(cli: Cli, bus: FakeBus) -> None:
+    page = {"items": [{"id": str(n), "status": "dead"} for n in range(500)], "next": "c"}
+    bus.on("GET", "/api/v1/messages", page, {"items": [{"id": "last"}], "next": None})
+    ran = cli(
+        "search", "--destination", "orders", "--biz-id", "42", "--status", "dead", "--source", "s", "--q", "x",
+        "--subscription", "shop", "--from", "2026-01-31T13:00:00+01:00", "--to", "15m", "--limit", "700", "--json",
+    )  # fmt: skip
+    assert len(ran.json["items"]) == 501
+    assert ran.json["next"] is None
+    first, second = (asked.query for asked in bus.asked)
+    assert first["from"] == "2026-01-31T12:00:00.000Z"
+    assert first["to"].endswith("Z")
+    assert {name: first[name] for name in ("destination", "biz_id", "status", "source", "q", "subscription")} == {
+        "destination": "orders",
+        "biz_id": "42",
+        "status": "dead",
+        "source": "s",
+        "q": "x",
+        "subscription": "shop",
+    }
+    assert (first["limit"], second["limit"], second["cursor"]) == ("500", "200", "c")
+
+
+def test_search_prints_a_line_each(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/api/v1/messages", {"items": [{"id": "1", "biz_id": "a\tb\n"}], "next": None})
+    out = cli("search").out
+    assert out.splitlines()[0].split("\t")[:3] == ["id", "destination", "status"]
+    assert len(out.splitlines()) == 2
+    assert bus.asked[0].query == {"limit": "50"}
