@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from bus.domain.ordering.document import COLLECTION
+from bus.files import write_whole
 from bus.stores.sqlite import SqliteStore
 from tests.acceptance.pages.conftest import Look
 from tests.harness.bus_process import BusProcess
@@ -42,7 +43,7 @@ class Strict:
         wait_until(lambda: self.read()["blocked"], within=60, what="billing waits")
 
     def set_copies(self, count: int) -> None:
-        self._told.write_text(json.dumps({"g1": count}), "utf-8")
+        write_whole(self._told, json.dumps({"g1": count}).encode())
         wait_until(lambda: self._trouble() == (count < 3), within=60, what="the bus has seen it")
 
     def send(self) -> None:
