@@ -113,7 +113,10 @@ class Snapshot:
         return found
 
     async def list(self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> _Documents:
-        """Return documents by key order; of a kept collection the last ones known when the store is away."""
+        """Return documents by key order; of a kept collection the last ones known when the store is away.
+
+        Of a kept collection as a whole nothing is older than what this process has changed by the time it is returned.
+        """
         changes = self._changes[collection]
         try:
             found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
@@ -128,9 +131,11 @@ class Snapshot:
             self._old.discard(collection)
             if not found and self._read(collection) and await self.restore():
                 return await self.list(collection)
-            # A list that was read during a change may lack it, and the change itself is noted already.
-            if changes == self._changes[collection] or collection not in self._known:
+            if changes == self._changes[collection]:
                 await self._keep(collection, found)
+            # What was read during a change, or kept on disk meanwhile, may lack it: its reader would go back to before.
+            if changes != self._changes[collection]:
+                return await self.list(collection)
         return found
 
     async def restore(self) -> bool:
@@ -163,21 +168,19 @@ class Snapshot:
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
         """Write a document to the store."""
         stored = await self._documents.put(collection, key, value, version=version)
+        self._changes[collection] += 1
         if collection in self._known:
             self._known[collection][key] = Document(key, stored, value)
-            self._note_change(collection)
+            self._unwritten.add(collection)
         return stored
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document from the store."""
         was_there = await self._documents.delete(collection, key)
-        if collection in self._known and self._known[collection].pop(key, None) is not None:
-            self._note_change(collection)
-        return was_there
-
-    def _note_change(self, collection: str) -> None:
         self._changes[collection] += 1
-        self._unwritten.add(collection)
+        if collection in self._known and self._known[collection].pop(key, None) is not None:
+            self._unwritten.add(collection)
+        return was_there
 
     async def _keep(self, collection: str, found: _Documents) -> None:
         fresh = {document.key: document for document in found}

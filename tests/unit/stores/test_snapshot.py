@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from bus.errors import StoreUnavailable
+from bus.files import write_whole
 from bus.ports.store import Document
 from bus.stores.snapshot import NOTE, Snapshot, decode_note
 from bus.testing.store import MemoryStore
@@ -126,6 +128,50 @@ async def test_those_who_keep_the_same_collection_at_the_same_time_do_not_mix(
         store.away = False
     assert not caplog.records
     assert [path.name for path in (tmp_path / "configuration").iterdir()] == ["destinations.snapshot"]
+
+
+class Overtaken(Flaky):
+    """A store of which a list, once it is read, comes back only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read, self.may_return = asyncio.Event(), asyncio.Event()
+
+    async def list(self, collection, *, prefix="", after="", limit=None):
+        found = await super().list(collection, prefix=prefix, after=after, limit=limit)
+        self.is_read.set()
+        await self.may_return.wait()
+        return found
+
+
+async def test_a_list_that_a_change_overtakes_has_the_change(tmp_path: Path) -> None:
+    store = Overtaken()
+    kept = snapshot(store, tmp_path)
+    version = await kept.put("destinations", "a", b"old")
+    listing = asyncio.create_task(kept.list("destinations"))
+    await store.is_read.wait()
+    await kept.put("destinations", "a", b"new", version=version)
+    store.may_return.set()
+    assert [one.value for one in await listing] == [b"new"]
+
+
+async def test_a_change_while_a_list_is_kept_on_disk_is_in_it(
+    store: Flaky, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_writing, may_write = threading.Event(), threading.Event()
+
+    def write(path: Path, content: bytes) -> None:
+        is_writing.set()
+        may_write.wait(60)
+        write_whole(path, content)
+
+    monkeypatch.setattr("bus.stores.snapshot.write_whole", write)
+    kept = snapshot(store, tmp_path)
+    listing = asyncio.create_task(kept.list("destinations"))
+    await asyncio.to_thread(is_writing.wait, 60)
+    await kept.put("destinations", "a", b"new")
+    may_write.set()
+    assert [one.value for one in await listing] == [b"new", b"b", b"c"]
 
 
 async def known(store: Flaky, path: Path) -> None:
