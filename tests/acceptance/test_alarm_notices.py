@@ -62,15 +62,19 @@ def world(tmp_path: Path) -> Iterator[World]:
             yield World(bus, channels, subscriber)
 
 
-@pytest.mark.proof
-def test_one_cause_is_told_once_over_a_kill_and_once_when_it_is_over(world: World) -> None:
-    bus, channels = world.bus, world.channels
-    channels.deaf = {"ops"}
+def fail(bus: BusProcess) -> None:
+    """Have two subscriptions on one host that nobody answers at get messages."""
     bus.admin.destination("orders")
     for name in ("shop", "mail"):
         bus.admin.subscription("orders", name, NOBODY)
     for number in range(30):
         assert bus.admin.send("orders", b'{"n":%d}' % number).status_code == 202
+
+
+def test_one_cause_is_told_once_over_a_kill(world: World) -> None:
+    bus, channels = world.bus, world.channels
+    channels.deaf = {"ops"}
+    fail(bus)
 
     def owed() -> list[dict]:
         items = bus.admin.call("GET", "/api/v1/alarms").json()["items"]
@@ -83,13 +87,20 @@ def test_one_cause_is_told_once_over_a_kill_and_once_when_it_is_over(world: Worl
     bus.start()
     (first,) = world.wait_told("ops", 1)
     assert first.startswith("Pier warning: the subscriber")
+    assert "Pier watches" in channels.titles("alive")
+
+
+def test_what_is_over_is_told_once(world: World) -> None:
+    bus, channels = world.bus, world.channels
+    fail(bus)
+    (first,) = world.wait_told("ops", 1)
+    assert first.startswith("Pier warning: the subscriber")
     for name in ("shop", "mail"):
         bus.admin.subscription("orders", name, world.subscriber.url(f"/{name}"))
     last = world.wait_told("ops", 2)[-1]
     assert last.startswith("Pier over after")
     assert len(channels.titles("ops")) == 2
     assert channels.titles("boss") == []
-    assert "Pier watches" in channels.titles("alive")
     assert "closed\twarning" in world.cli("alarms", "list", "--closed")
 
 
