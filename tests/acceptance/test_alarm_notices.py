@@ -15,12 +15,12 @@ from tests.harness.waiting import wait_until
 
 RULES = """
 [alarm_rules.breaker-open]
-hold = "1s"
-clear = "1s"
+hold = "0s"
+clear = "0s"
 [alarm_rules.backlog]
 limit = 5
-hold = "1s"
-clear = "1s"
+hold = "0s"
+clear = "0s"
 [alarm_rules.errors]
 off = true
 """
