@@ -46,6 +46,7 @@ from admin.routes import (
     stats,
     strict_ordering,
     subscriptions,
+    summaries,
     transports,
 )
 from admin.services import AdminServices
@@ -61,7 +62,8 @@ _MODULES: Final = (
     transports,
     lookup,
     actions,
-    exports,  # before messages, whose ids may be any text
+    exports,  # these before messages, whose ids may be any text
+    summaries,
     messages,
     edits,
     attempts,

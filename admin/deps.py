@@ -12,7 +12,7 @@ from admin.services import AdminServices
 from bus.security.clients import client_address
 from bus.security.principals import Principal
 
-_SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export")
+_SEARCHES: Final = ("/api/v1/messages", "/api/v1/messages/export", "/api/v1/messages/summary")
 
 
 def services_of(request: Request) -> AdminServices:

@@ -14,20 +14,20 @@ from bus.domain.times import format_time
 from bus.ports.store import Searched
 
 
-class _Query(SelectionBody):
+class SelectionQuery(SelectionBody):
     """A selection in a URL; names that are not known are left alone, as in every URL."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class SearchQuery(_Query):
+class SearchQuery(SelectionQuery):
     """One page of a search."""
 
     cursor: str | None = None
     limit: int = Field(default=50, ge=1, le=1000)
 
 
-class ExportQuery(_Query):
+class ExportQuery(SelectionQuery):
     """An export of a whole selection."""
 
     format: Literal["csv", "ndjson"] = "ndjson"

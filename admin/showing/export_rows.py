@@ -22,6 +22,8 @@ _COLUMNS: Final = (
     "key",
     "source",
     "status",
+    "delivered",
+    "subscriptions",
     "attempts",
     "next_attempt_at",
     "sent_at",

@@ -27,6 +27,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.causes import Cause
 from bus.domain.delivery.delivery import Attempt, Resend, Status
 from bus.domain.delivery.reasons import PAUSED
+from bus.domain.destination import TransportName
 from bus.domain.message import Message
 from bus.domain.replay import Replay
 from bus.domain.times import format_time
@@ -46,6 +47,8 @@ def message_row(trace: Trace) -> MessageRow:
         biz_id=message.biz_id if message else "",
         source=message.source if message else "",
         status=trace.status,
+        delivered=sum(one.status is Status.DELIVERED for one in trace.deliveries.values()),
+        subscriptions=len(trace.deliveries),
         sent_at=optional_time(message.sent_at) if message else None,
         received_at=optional_time(message.received_at) if message else None,
         completed_at=optional_time(trace.completed_at),
@@ -75,7 +78,7 @@ def trace_view(
         deliveries=[
             _delivery_view(trace, name, catalog, causes.get(name), attempts[name]) for name in sorted(trace.deliveries)
         ],
-        hops=_hops_view(hops_of(trace, attempts)),
+        hops=_hops_view(hops_of(trace, attempts, _carrier(trace, catalog))),
         masked=is_masked,
         replay=replay_view(trace.message),
         edited_from=origin_view(trace.message, lineage.origin),
@@ -97,6 +100,14 @@ def _message_view(message: Message, row: MessageRow) -> MessageView:
         expected=list(message.expected),
         retention_days=message.retention_days,
     )
+
+
+def _carrier(trace: Trace, catalog: Catalog) -> str:
+    """Return the place from which dispatchers take messages of a destination: a broker's name, or themselves."""
+    found = catalog.destinations.get(trace.destination)
+    if found is None:
+        return "broker"
+    return "dispatcher" if found.transport is TransportName.DIRECT else found.transport
 
 
 def chosen(attempts: Sequence[Attempt], which: str) -> Sequence[Attempt]:

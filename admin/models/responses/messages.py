@@ -10,13 +10,15 @@ from bus.sentences import Sentence
 
 
 class MessageRow(View, kw_only=True):
-    """A message as it stands in a list."""
+    """A message as it stands in a list; ``delivered`` of its ``subscriptions`` have it."""
 
     id: str
     destination: str
     biz_id: str
     source: str
     status: Status
+    delivered: int
+    subscriptions: int
     sent_at: str | None
     received_at: str | None
     completed_at: str | None

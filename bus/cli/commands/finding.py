@@ -30,6 +30,8 @@ _COLUMNS: Final = (
     "received_at",
     "completed_at",
     "bytes",
+    "delivered",
+    "subscriptions",
     "attempts",
     "next_attempt_at",
 )

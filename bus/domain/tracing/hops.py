@@ -40,7 +40,7 @@ class Hop(NamedTuple):
     at
         Milliseconds since the epoch; None where that is not known.
     place
-        ``producer``, ``receiver``, ``road``, ``dispatcher``, ``subscriber``, ``compensator`` or ``person``.
+        ``producer``, ``receiver``, ``dispatcher``, ``subscriber``, ``compensator``, ``person``, or a transport's name.
     what
         A sentence, or what the subscriber's side said.
     subscription, node, attempt
@@ -58,13 +58,15 @@ class Hop(NamedTuple):
     is_missing: bool = False
 
 
-def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop]:
+def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]], carrier: str) -> list[Hop]:
     """Return the steps of a message in the order of time.
 
     Parameters
     ----------
     attempts
         The attempts to include, by subscription and in order; a step says that others are left out.
+    carrier
+        The place from which dispatchers take it: the transport's name, or ``dispatcher`` where there is none between.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]]) -> list[Hop
     message = trace.message
     hops = [_NOT_ARRIVED] if message is None else list(_arrival(message, trace))
     for name, delivery in sorted(trace.deliveries.items()):
-        hops += _delivery(name, delivery, attempts.get(name, ()))
+        hops += _delivery(name, delivery, attempts.get(name, ()), carrier)
     known = sorted((hop for hop in hops if hop.at is not None), key=_at)
     return [hop for hop in hops if hop is _NOT_ARRIVED] + known + [hop for hop in hops if _is_open(hop)]
 
@@ -100,18 +102,18 @@ def _arrival(message: Message, trace: Trace) -> Iterable[Hop]:
         yield Hop(message.received_at, "receiver", sentence("no subscription takes it"))
 
 
-def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt]) -> Iterable[Hop]:
+def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt], carrier: str) -> Iterable[Hop]:
     for resend in delivery.resends:
         yield Hop(resend.at, "person", _resent(resend), name)
     before = 0
     for attempt in attempts:
         if attempt.n > before + 1:
             yield _left_out(name, before + 1, attempt.n - 1, attempt.started_at)
-        yield from _attempt(name, attempt)
+        yield from _attempt(name, attempt, carrier)
         before = max(before, attempt.n)
     if before < delivery.attempts_made:
         yield _left_out(name, before + 1, delivery.attempts_made, delivery.at)
-    yield from _state(name, delivery)
+    yield from _state(name, delivery, carrier)
 
 
 def _resent(resend: Resend) -> Said:
@@ -127,9 +129,9 @@ def _left_out(name: str, first: int, last: int, at: int) -> Hop:
     return Hop(at, "dispatcher", what, name, is_missing=True)
 
 
-def _attempt(name: str, attempt: Attempt) -> Iterable[Hop]:
+def _attempt(name: str, attempt: Attempt, carrier: str) -> Iterable[Hop]:
     if attempt.taken_at:
-        yield Hop(attempt.taken_at, "road", _taken(attempt.receipt), name, attempt.node, attempt.id)
+        yield Hop(attempt.taken_at, carrier, _taken(attempt.receipt), name, attempt.node, attempt.id)
     what = sentence(_ATTEMPT[attempt.by], n=attempt.n)
     yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
     answer = attempt.error or sentence("answered HTTP {status}", status=str(attempt.status_code))
@@ -165,7 +167,7 @@ def _taken(receipt: Receipt | None) -> Said:
     )
 
 
-def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
+def _state(name: str, delivery: DeliveryTrace, carrier: str) -> Iterable[Hop]:
     if delivery.status in FINAL:
         ended: Said = sentence(_ENDED[delivery.status])
         if delivery.reason:
@@ -175,7 +177,7 @@ def _state(name: str, delivery: DeliveryTrace) -> Iterable[Hop]:
     elif delivery.status is Status.PENDING and delivery.reason:
         yield Hop(delivery.at, "dispatcher", reason_of(delivery.reason), name)
     elif delivery.status is Status.PENDING:
-        yield Hop(None, "road", sentence("no dispatcher has told of it yet"), name, is_missing=True)
+        yield Hop(None, carrier, sentence("no dispatcher has told of it yet"), name, is_missing=True)
     else:
         yield Hop(delivery.due_at, "compensator", sentence("the next attempt is due"), name)
 

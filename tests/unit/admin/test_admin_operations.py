@@ -154,7 +154,7 @@ READ = [
     *("/messages/MESSAGE/body", "/resends", "/spools", "/rates", "/clusters", "/health", "/stats", "/failures"),
     "/overview",
     "/conditions",
-    *("/views", "/views/V", "/messages/export"),
+    *("/views", "/views/V", "/messages/export", "/messages/summary"),
 ]
 READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]

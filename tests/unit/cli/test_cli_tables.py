@@ -12,11 +12,16 @@ from tests.harness.fake_bus import FakeBus
 from tests.unit.cli.conftest import Cli
 
 ID = "019a0000-0000-7000-8000-000000000001"
-COLUMNS = "id\tdestination\tstatus\tbiz_id\tsource\treceived_at\tcompleted_at\tbytes\tattempts\tnext_attempt_at"
+COLUMNS = (
+    "id\tdestination\tstatus\tbiz_id\tsource\treceived_at\tcompleted_at\tbytes\tdelivered\tsubscriptions"
+    "\tattempts\tnext_attempt_at"
+)
 MESSAGE = {
     "id": ID,
     "destination": "order.cancelled",
     "status": "dead",
+    "delivered": 2,
+    "subscriptions": 3,
     "biz_id": "order 42 of shop 7",
     "source": "order-service",
     "received_at": "2026-01-31T12:00:00.000Z",

@@ -189,7 +189,7 @@ async def test_the_hops_tell_how_long_each_step_took(world: World, client: httpx
     assert [(hop["place"], hop["ms_since_previous"]) for hop in view["hops"]] == [
         ("producer", None),
         ("receiver", 2),
-        ("road", 37),
+        ("dispatcher", 37),
         ("dispatcher", 60),
         ("subscriber", 2),
         ("dispatcher", 3),

@@ -36,6 +36,8 @@ async def test_a_message_in_a_list(world: World, client: httpx.AsyncClient) -> N
         "biz_id": "order-0",
         "source": "shop",
         "status": "delivered",
+        "delivered": 1,
+        "subscriptions": 1,
         "sent_at": format_time(sent.sent_at),
         "received_at": format_time(sent.received_at),
         "completed_at": format_time(sent.received_at + 10),

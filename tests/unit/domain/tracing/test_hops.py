@@ -28,7 +28,7 @@ def traced(*writes: Message | Outcome) -> Trace:
 
 
 def told(trace: Trace) -> list[Hop]:
-    return hops_of(trace, {name: attempts_in_order(delivery) for name, delivery in trace.deliveries.items()})
+    return hops_of(trace, {name: attempts_in_order(delivery) for name, delivery in trace.deliveries.items()}, "nsq")
 
 
 def made(n: int, at: int, **changes: Any) -> Attempt:
@@ -49,7 +49,7 @@ def test_a_message_from_its_producer_to_its_subscriber() -> None:
     assert [(hop.at and hop.at - NOON, hop.place, str(hop.what)) for hop in hops] == [
         (0, "producer", "sent by shop"),
         (2, "receiver", "received, 6 bytes"),
-        (20, "road", "taken over by a dispatcher"),
+        (20, "nsq", "taken over by a dispatcher"),
         (50, "dispatcher", "attempt 1"),
         (57, "subscriber", "answered HTTP 503"),
         (5_000, "dispatcher", "attempt 2, a retry"),
@@ -69,7 +69,7 @@ def test_what_has_not_arrived_is_told() -> None:
 def test_what_no_dispatcher_told_of_comes_last() -> None:
     sent = message(expected=("billing", "mail"))
     hops = told(traced(sent, outcome(sent, "mail", Status.DELIVERED, attempt=made(1, 9))))
-    assert hops[-1] == Hop(None, "road", sentence("no dispatcher has told of it yet"), "billing", is_missing=True)
+    assert hops[-1] == Hop(None, "nsq", sentence("no dispatcher has told of it yet"), "billing", is_missing=True)
     assert [hop for hop in hops if hop.is_missing] == [hops[-1]]
 
 
@@ -80,7 +80,7 @@ def test_attempts_that_are_not_told_are_gaps() -> None:
     )
     gaps = [str(hop.what) for hop in told(trace) if hop.is_missing]
     assert gaps == ["attempt 1 is not told here", "attempts 3 to 4 are not told here"]
-    gaps = [str(hop.what) for hop in hops_of(trace, {}) if hop.is_missing]
+    gaps = [str(hop.what) for hop in hops_of(trace, {}, "nsq") if hop.is_missing]
     assert gaps == ["attempts 1 to 5 are not told here"]
 
 
@@ -159,7 +159,7 @@ def test_what_a_broker_told_stands_with_the_receipt() -> None:
         (hop,) = [
             hop
             for hop in told(traced(sent, outcome(sent, "billing", Status.DELIVERED, attempt=own)))
-            if hop.place == "road"
+            if hop.place == "nsq"
         ]
         return str(hop.what)
 
