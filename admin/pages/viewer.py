@@ -20,6 +20,8 @@ from bus.sentences import Said, Sentence
 LANGUAGE: Final = "bus_language"
 THEME: Final = "bus_theme"
 ZONE: Final = "bus_zone"
+COLUMNS: Final = "bus_columns"
+_MINUTE: Final = 60
 _THEMES: Final = {"light": False, "dark": True}
 
 
@@ -36,6 +38,8 @@ class Viewer:
         Says a text in the person's language.
     dark
         None leaves it to the person's system.
+    columns
+        The names of the columns that they want to see of a search, with points between them; empty for the usual ones.
     place, query
         What the page's path and query name.
     """
@@ -48,6 +52,7 @@ class Viewer:
         self.t: Words = words_of(self.language)
         self.zone = _zone(request.cookies.get(ZONE, ""))
         self.dark: bool | None = _THEMES.get(request.cookies.get(THEME, ""))
+        self.columns: str = request.cookies.get(COLUMNS, "")
         self.path: str = request.url.path
         self.place: dict[str, str] = {}
         self.query: dict[str, str] = dict(request.query_params)
@@ -108,7 +113,7 @@ class Viewer:
     def periods(self, since: str, until: str, step: int) -> list[tuple[str, str]]:
         """Return when each period of a span (seconds long) begins: as the API says it, and in the person's zone."""
         start, end = parse_time(since), parse_time(until)
-        form = "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
+        form = "%H:%M:%S" if step < _MINUTE else "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
         starts = map(format_time, range(start, end, step * 1000))
         return [(at, self._local(at).strftime(form)) for at in starts]
 

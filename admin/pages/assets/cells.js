@@ -2,9 +2,22 @@
 // keyboard's focus, what is unfolded, and what is selected; a slot's template would make all of them anew.
 // Vue escapes texts in double braces and values of attributes, so that they are never markup.
 export default {
-  props: { columns: Array },
+  props: { columns: Array, ticking: Object },
+  computed: {
+    sorted() {
+      const value = (cell) => cell?.order ?? cell?.text ?? "";
+      const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
+      return this.columns.map((column) => ({ ...column, sort: compare }));
+    },
+  },
   template: `
-    <q-table ref="qRef" :columns="columns">
+    <q-table ref="qRef" :columns="sorted">
+      <template v-slot:header-selection="head">
+        <q-checkbox v-model="head.selected" :aria-label="ticking?.all" dense />
+      </template>
+      <template v-slot:body-selection="cell">
+        <q-checkbox v-model="cell.selected" :aria-label="ticking?.one + ' ' + cell.row[ticking?.by].text" dense />
+      </template>
       <template v-slot:body-cell="cell">
         <q-td :props="cell" :data-title="cell.col.label" :class="{ 'pier-changes': cell.col.shows === 'changes' }">
           <template v-if="!cell.value"></template>
@@ -13,10 +26,6 @@ export default {
           <span v-else-if="cell.col.shows === 'deeds'" class="pier-deeds">
             <button v-for="deed in cell.value.deeds" :key="deed.name" type="button" class="pier-button"
               :aria-label="deed.said" :data-deed="deed.name" :data-row="cell.row.key">{{ deed.text }}</button>
-          </span>
-          <span v-else-if="cell.col.shows === 'phases'" class="pier-phases" role="img"
-            :aria-label="cell.value.said" :title="cell.value.said">
-            <i v-for="part in cell.value.parts" :class="'pier-phase-' + part.name" :style="{ flexGrow: part.share }"></i>
           </span>
           <template v-else-if="cell.col.shows === 'changes'">
             <component :is="cell.value.fold ? 'details' : 'div'" v-if="cell.value.fields.length">

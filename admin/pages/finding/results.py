@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
 from admin.models.responses.messages import MessageRow, MessagesView, SearchedView
 from admin.pages.calls import Refused
+from admin.pages.finding.columns import cells, chooser, chosen, columns
 from admin.pages.finding.filters import Filters, query_of
-from admin.pages.parts.figures import count, size
+from admin.pages.finding.resending import TickedResend
+from admin.pages.parts.figures import count
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import empty, note, refusal
-from admin.pages.parts.tables import Cell, Column, Row, moment, place, state, table, text
+from admin.pages.parts.summary import SummaryPart
+from admin.pages.parts.tables import Cell, Column, Row, place, state, table
 from admin.pages.parts.tags import link, tag
+from admin.pages.parts.ticking import Ticking
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
+from bus.nearest import nearest
+from bus.security.keys import Action
 
 _FORBIDDEN: Final = 403
 _WRONG: Final = (400, 422)
@@ -24,9 +32,10 @@ _WIDEST: Final = 36
 
 
 class Results:
-    """The answer to one search."""
+    """The answer to one search; ``known`` are the destinations that there are."""
 
-    def __init__(self, viewer: Viewer, filters: Filters, found: MessagesView) -> None:
+    def __init__(self, viewer: Viewer, filters: Filters, found: MessagesView, known: Sequence[str]) -> None:
+        self._known = known
         self._viewer = viewer
         self._filters = filters
         self._items: list[MessageRow] = found.items
@@ -36,7 +45,11 @@ class Results:
     def show(self) -> None:
         """Build it."""
         if self._items:
-            self._reach()
+            SummaryPart(self._viewer, self._filters.asked(), _narrower, is_open=False)
+            with tag("div", "pier-row-of pier-over"):
+                self._reach()
+                tag("span", "pier-spacer")
+                chooser(self._viewer)
             self._table()
             self._pages()
         elif self._next:
@@ -46,29 +59,29 @@ class Results:
 
     def _table(self) -> None:
         t = self._viewer.t
-        columns = [
-            Column("message", t("Message")),
-            Column("status", t("Status")),
-            Column("time", t("Received")),
-            Column("destination", t("Destination")),
-            Column("biz_id", t("Biz id")),
-            Column("source", t("Source")),
-            Column("bytes", t("Size"), is_number=True),
-        ]
-        shown = table(columns, [self._row(item) for item in self._items], label=t("Messages"))
+        names = chosen(self._viewer)
+        always = [Column("message", t("Message"), sorts=True), Column("status", t("Status"), sorts=True)]
+        ticking = self._ticking()
+        rows = [self._row(item, names) for item in self._items]
+        shown = table([*always, *columns(self._viewer, names)], rows, label=t("Messages"))
         shown.classes("pier-found")
+        if ticking is not None:
+            ticking.of(shown, by="message")
 
-    def _row(self, item: MessageRow) -> Row:
-        viewer, code = self._viewer, item.destination
+    def _ticking(self) -> Ticking | None:
+        """Show what resends ticked rows, to whom may resend."""
+        viewer = self._viewer
+        if not viewer.may(Action.RESEND, self._filters.get("destination") or None):
+            return None
+        resend = TickedResend(viewer, tag("div", "", aria_live="polite"))
+        return Ticking(viewer, viewer.t("Resend these…"), resend.ask)
+
+    def _row(self, item: MessageRow, names: list[str]) -> Row:
         return {
             "key": item.id,
             "message": place(item.id, f"/admin/messages/{item.id}", mono=True),
-            "time": moment(viewer, item.received_at or item.sent_at),
-            "status": status_cell(viewer, item),
-            "destination": text(code, cut=True),
-            "biz_id": text(item.biz_id, cut=True),
-            "source": text(item.source, cut=True),
-            "bytes": text(size(item.bytes)),
+            "status": status_cell(self._viewer, item),
+            **cells(self._viewer, item, names),
         }
 
     def _reach(self) -> None:
@@ -126,6 +139,8 @@ class Results:
             empty(
                 t("No message has this id"), t("Ids are compared whole. It may be past its retention, or not sent yet.")
             )
+        elif filters.get("destination") and filters.get("destination") not in self._known:
+            self._unknown(filters.get("destination"))
         elif filters.last:
             wider = _WIDER.get(filters.last, "")
             more = (t("Search a longer time"), filters.href(last=wider))
@@ -133,11 +148,21 @@ class Results:
         else:
             empty(t("No message meets these filters"), self._everywhere(), action=(t("Clear"), "/admin/find"))
 
+    def _unknown(self, code: str) -> None:
+        t, meant = self._viewer.t, nearest(code, self._known)
+        action = (t("Search {name}", name=meant), self._filters.href(destination=meant)) if meant else None
+        said = t("There may have been one, whose messages are past their retention.")
+        empty(t("There is no destination {name}", name=visible(code)), said, action=action)
+
     def _everywhere(self) -> str:
         since = self._viewer.time(self._filters.asked().get("from"))
         if since:
             return self._viewer.t("Everything since {time} was searched.", time=since)
         return self._viewer.t("Everything that is stored was searched.")
+
+
+def _narrower(selection: Mapping[str, str]) -> str:
+    return f"/admin/find?{query_of(selection)}"
 
 
 def status_cell(viewer: Viewer, item: MessageRow) -> Cell:

@@ -17,7 +17,7 @@ _HEIGHT: Final = "190px"
 # Of times in milliseconds: from which greatest one on, by what it is divided, and the unit then.
 _TIMES: Final = ((2 * 3_600_000, 3_600_000, "h"), (2 * 60_000, 60_000, "min"), (2_000, 1_000, "s"), (0, 1, "ms"))
 # Visible in the light and in the dark theme.
-_COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": "#d98e04", "wait": "#8b96ab"}
+COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": "#d98e04", "wait": "#8b96ab"}
 
 
 class Line(NamedTuple):
@@ -85,7 +85,7 @@ class Chart:
 
 
 def _series(line: Line) -> Options:
-    colour = _COLOURS[line.colour]
+    colour = COLOURS[line.colour]
     return {
         "name": line.name,
         "type": "line",

@@ -60,10 +60,11 @@ def condition_badge(viewer: Viewer, state: State | None) -> Cell:
 
 
 class ConditionCard:
-    """The card of a subscription's page that says first how it does; it follows the bus."""
+    """The card that says how a subscription does; it follows the bus. ``has_failures`` adds a link to what fails."""
 
-    def __init__(self, viewer: Viewer, code: str, name: str) -> None:
+    def __init__(self, viewer: Viewer, code: str, name: str, *, has_failures: bool = True) -> None:
         self._viewer = viewer
+        self._has_failures = has_failures
         self._code, self._name = code, name
         with tag("section", "pier-card pier-condition", aria_label=viewer.t("Now"), aria_live="polite"):
             self._shown = Live(self._draw)
@@ -104,6 +105,6 @@ class ConditionCard:
                 (t("of them failed"), count(found.failed), ""),
             ]
         )
-        if found.dead or found.failed:
+        if self._has_failures and (found.dead or found.failed):
             path = f"/admin/failures?destination={self._code}&subscription={self._name}"
             link(t("See what fails, and resend it"), path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
@@ -14,13 +12,12 @@ from admin.pages.parts.figures import count
 from admin.pages.parts.following import EVERY, patient
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import done
+from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.sections import Section
 from admin.pages.parts.tables import Cell, Column, Row, moment, number, place, state, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
-
-_LONGEST_REASON: Final = 1000
 
 
 class HeldKeys:
@@ -107,8 +104,7 @@ class HeldKeys:
                 "",
                 t("The next messages of the key are delivered without it. It can be resent later, out of order."),
             )
-            why = ui.input(t("Reason, for whoever looks at this later")).props("outlined dense")
-            why.props["maxlength"] = _LONGEST_REASON
+            why = asked_reason(self._viewer)
 
             async def act() -> bool:
                 asked = {"key": key, "reason": (why.value or "").strip()}

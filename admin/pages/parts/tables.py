@@ -13,16 +13,20 @@ from bus.domain.delivery.delivery import Status
 
 Cell = dict[str, Any]
 Row = dict[str, Any]
-Shows = Literal["cells", "opening", "phases", "changes", "deeds"]
+Shows = Literal["cells", "opening", "changes", "deeds"]
 
 
 class Column(NamedTuple):
-    """A column; ``is_number`` aligns to the right, and ``shows`` says what its cells are, for ``cells.js``."""
+    """A column; ``is_number`` aligns to the right, and ``shows`` says what its cells are, for ``cells.js``.
+
+    Whoever looks sorts by one that ``sorts``: by its cells' texts, or by what they have as their ``order``.
+    """
 
     name: str
     title: str
     is_number: bool = False
     shows: Shows = "cells"
+    sorts: bool = False
 
 
 class Table(ui.table, component="../assets/cells.js"):
@@ -42,6 +46,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, label: str, key: st
                 "field": column.name,
                 "align": "right" if column.is_number else "left",
                 "shows": column.shows,
+                "sortable": column.sorts,
             }
             for column in columns
         ],
@@ -65,14 +70,18 @@ def number(value: str) -> Cell:
     return {"text": value, "classes": "pier-number"}
 
 
-def place(value: object, href: str, *, title: str | None = None, mono: bool = False) -> Cell:
-    """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` go to the next and the previous one."""
-    return {
-        "text": str(value),
-        "href": href,
-        "title": title,
-        "classes": f"pier-row pier-bidi{' pier-mono' if mono else ''}",
-    }
+def place(value: object, href: str, *, title: str | None = None, mono: bool = False, wraps: bool = False) -> Cell:
+    """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` go to the next and the previous one.
+
+    One that ``wraps`` takes two lines where it is too long for one.
+    """
+    classes = [name for name, wanted in (("pier-mono", mono), ("pier-two-lines", wraps)) if wanted]
+    return {"text": str(value), "href": href, "title": title, "classes": " ".join(["pier-row pier-bidi", *classes])}
+
+
+def going(value: str, href: str) -> Cell:
+    """Return a cell with a link that looks like a button, since something is done at the page that it leads to."""
+    return {"text": value, "href": href, "classes": "pier-button"}
 
 
 def state(viewer: Viewer, status: str, more: str = "") -> Cell:

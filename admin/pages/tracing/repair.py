@@ -14,6 +14,7 @@ from admin.pages.parts.asking import answers, close_button, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.notes import done, note
+from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tags import link, tag
@@ -23,7 +24,6 @@ from bus.domain.delivery.delivery import Status
 from bus.security.keys import Action
 
 _EDITED: Final = 262_144  # bytes, and UTF-16 units in the editor: either fits into one message of the page's socket
-_LONGEST_REASON: Final = 1_000
 _WELL: Final = (Status.DELIVERED, Status.SKIPPED)
 
 
@@ -63,7 +63,7 @@ class Repair:
         with dialog(t("Resend this message")) as asking:
             tag("p", "", t("It keeps its id. A subscriber that has it already gets it once more."))
             chosen = self._choose(trace)
-            reason = _reason(self._viewer, required=False)
+            reason = asked_reason(self._viewer)
 
             async def act() -> bool:
                 names = [name for name, box in chosen.items() if box.value]
@@ -138,7 +138,7 @@ class Repair:
         body.props["maxlength"] = _EDITED + 1
         if is_json:
             button(t("Indent it"), lambda: self._indent(body)).classes("pier-start")
-        reason = _reason(self._viewer, required=True)
+        reason = asked_reason(self._viewer, is_required=True)
 
         async def act() -> bool:
             if not (body.validate() and reason.validate()):
@@ -179,14 +179,6 @@ class Repair:
         with self._said, note(title, tone="good"):
             link(answer.id, f"/admin/messages/{answer.id}", "pier-mono")
         return True
-
-
-def _reason(viewer: Viewer, *, required: bool) -> ui.input:
-    t = viewer.t
-    rules = {t("It needs a reason."): lambda text: bool((text or "").strip())} if required else None
-    field = ui.input(t("Reason, for whoever looks at this later"), validation=rules).props("outlined dense")
-    field.props["maxlength"] = _LONGEST_REASON
-    return field.without_auto_validation()
 
 
 def _is_too_long(text: str) -> bool:

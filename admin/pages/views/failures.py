@@ -9,13 +9,14 @@ from nicegui import ui
 
 from admin.models.responses.failures import FailureGroupView, FailuresView
 from admin.pages.frame import heading, page
-from admin.pages.parts.figures import count
+from admin.pages.parts.failure_groups import group_href, resend_href, states_of
 from admin.pages.parts.following import following
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import empty, note
-from admin.pages.parts.selections import as_query, said, selection_of
+from admin.pages.parts.selections import said, selection_of
 from admin.pages.parts.spans import Span, span_links
 from admin.pages.parts.states import chip
-from admin.pages.parts.tables import Column, Row, moment, number, place, table, text
+from admin.pages.parts.tables import Column, Row, going, moment, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
@@ -84,15 +85,12 @@ class _Groups:
         columns = [
             Column("subscription", t("Subscription")),
             Column("signature", t("How it fails")),
-            Column("advice", t("What helps")),
-            Column("count", t("Deliveries"), is_number=True),
-            Column("states", t("States")),
-            Column("first", t("First seen")),
+            Column("count", t("Deliveries")),
             Column("last", t("Last seen")),
-            Column("sample", t("Example")),
-            Column("resend", ""),
+            Column("resend", t("Resend")),
         ]
         self._table = table(columns, [self._row(group) for group in groups], label=t("Groups of failures"))
+        self._table.classes("pier-decided")
 
     async def look(self) -> None:
         """Read the present counts of the groups."""
@@ -112,29 +110,17 @@ class _Groups:
                 ).classes("pier-plain")
 
     def _ended(self, row: Row) -> Row:
-        return {
-            **row,
-            "count": number("0"),
-            "states": text(self._viewer.t("none any more"), tone="quiet"),
-            "resend": None,
-        }
+        return {**row, "count": text(self._viewer.t("none any more"), tone="quiet"), "resend": None}
 
     def _row(self, group: FailureGroupView) -> Row:
         viewer, code, name = self._viewer, group.destination, group.subscription
-        states = ", ".join(f"{viewer.t(state)} {count(found)}" for state, found in group.deliveries.items())
-        query = as_query(group.filter)
-        said = viewer.reason(group.signature) or viewer.t("no reason was recorded")
+        said = visible(viewer.reason(group.signature)) or viewer.t("no reason was recorded")
+        may = viewer.may(Action.RESEND, code)
         return {
             "key": f"{code}/{name}/{group.signature}",
-            "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}"),
-            "signature": text(said, mono=True, cut=True),
-            "advice": text(viewer.say(group.advice_text or group.advice)),
-            "count": {**place(count(group.count), f"/admin/find?{query}"), "title": viewer.t("See these messages")},
-            "states": text(states),
-            "first": moment(viewer, group.first_seen),
+            "subscription": place(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}", wraps=True),
+            "signature": place(said, group_href(group.filter), wraps=True, title=said),
+            "count": text(states_of(viewer, group)),
             "last": moment(viewer, group.last_seen),
-            "sample": {**place(viewer.t("open"), f"/admin/messages/{group.sample}"), "title": group.sample},
-            "resend": place(viewer.t("Resend…"), f"/admin/resends/new?{query}")
-            if viewer.may(Action.RESEND, code)
-            else None,
+            "resend": going(viewer.t("Resend…"), resend_href(group.filter)) if may else None,
         }

@@ -53,7 +53,7 @@ async def _show(viewer: Viewer, filters: Filters, found: MessagesView | None, tr
     if trouble is not None:
         await failed(viewer, trouble)
     elif found is not None:
-        Results(viewer, filters, found).show()
+        Results(viewer, filters, found, destinations).show()
 
 
 async def _search(viewer: Viewer, filters: Filters) -> tuple[MessagesView | None, Refused | None]:
