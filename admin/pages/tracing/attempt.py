@@ -13,7 +13,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, took
-from admin.pages.tracing.deliveries import PHASES
+from admin.pages.tracing.waterfall import PHASES
 from admin.pages.viewer import Viewer
 
 _FAILED: Final = 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -25,15 +25,6 @@ from bus.domain.times import format_time
 from bus.sentences import N_
 
 Open = Callable[[str, str], Awaitable[None]]
-PHASES: Final = {
-    "queue": N_("queue"),
-    "dns": N_("DNS"),
-    "connect": N_("connect"),
-    "tls": N_("TLS"),
-    "send": N_("send"),
-    "first_byte": N_("first byte"),
-    "receive": N_("receive"),
-}
 _TITLES: Final = {
     "road": N_("as published"),
     "retry": N_("retry"),
@@ -60,7 +51,7 @@ class Delivery:
         self._name = name
         self._show_attempt = show_attempt
         self._rows: list[Row] = []
-        with tag("section", "pier-card", aria_label=viewer.t("Delivery to {name}", name=name)):
+        with tag("section", "pier-card", id=f"delivery-{name}", aria_label=viewer.t("Delivery to {name}", name=name)):
             self._head = Live(self._build_head)
             self._table = self._attempts()
             self._none = tag("p", "pier-quiet", viewer.t("No attempt yet."))
@@ -149,7 +140,6 @@ class Delivery:
             Column("answer", t("Answer")),
             Column("started", t("Began")),
             Column("took", t("Took"), is_number=True),
-            Column("phases", t("Phases"), shows="phases"),
             Column("by", t("Cause")),
             Column("error", t("Error")),
             Column("node", t("Node")),
@@ -170,31 +160,10 @@ class Delivery:
             "answer": _answer(viewer, attempt),
             "started": moment(viewer, attempt.started_at),
             "took": text(took(attempt.duration_ms)),
-            "phases": phases(viewer, attempt.phases),
             "by": text(t(_TITLES[by]) if by in _TITLES else by),
             "error": text(visible(attempt.error or ""), cut=True),
             "node": text(attempt.node, cut=True, mono=True),
         }
-
-
-def phases(viewer: Viewer, took_each: Mapping[str, float]) -> Cell | None:
-    """Return a cell with where the time went; None when nothing was measured."""
-    known = [(name, took_each[name]) for name in PHASES if name in took_each]
-    total = sum(max(0.0, value) for _, value in known)
-    if not known:
-        return None
-    parts = [{"name": name, "share": max(0.0, value) / total if total else 0} for name, value in known]
-    said = ", ".join(f"{viewer.t(PHASES[name])} {took(value)}" for name, value in known)
-    return {"parts": parts, "said": said}
-
-
-def legend(viewer: Viewer) -> None:
-    """Show which colour stands for which phase."""
-    with tag("p", "pier-row-of pier-legend pier-quiet"):
-        for name, title in PHASES.items():
-            with tag("span"):
-                tag("i", f"pier-phase-{name}", aria_hidden="true")
-                tag("span", "", viewer.t(title))
 
 
 def _answer(viewer: Viewer, attempt: AttemptView) -> Cell:

@@ -18,8 +18,10 @@ _TITLES: Final = {
     "producer": N_("producer"),
     "receiver": N_("receiver"),
     "store": N_("store"),
-    "road": N_("broker"),
     "broker": N_("broker"),
+    "kafka": "Kafka",
+    "rabbitmq": "RabbitMQ",
+    "nsq": "NSQ",
     "dispatcher": N_("dispatcher"),
     "subscriber": N_("subscriber"),
     "compensator": N_("compensator"),
@@ -34,8 +36,8 @@ def timeline(viewer: Viewer, hops: Sequence[HopView]) -> None:
     """Show the steps in the order of time."""
     t = viewer.t
     with tag("section", "pier-card"):
-        tag("h2", "", t("Timeline"))
-        with tag("ol", "pier-steps", tabindex="0", aria_label=t("Timeline")):
+        tag("h2", "", t("Step by step"))
+        with tag("ol", "pier-steps", tabindex="0", aria_label=t("Step by step")):
             left_out = len(hops) - _FIRST - _LAST
             if left_out <= 0:
                 _steps(viewer, hops)

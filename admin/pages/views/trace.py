@@ -19,8 +19,9 @@ from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
-from admin.pages.tracing.deliveries import Delivery, legend
+from admin.pages.tracing.deliveries import Delivery
 from admin.pages.tracing.facts import Facts, lineage, related_links, states
+from admin.pages.tracing.picture import Picture
 from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
@@ -85,12 +86,12 @@ class _Page:
             with tag("div"):
                 self._facts = Live(Facts(viewer).show)
                 BodyPart(viewer, found)
-            self._timeline = Live(lambda hops: timeline(viewer, hops))
+            with tag("div"):
+                self._picture = Picture(viewer, self._open)
+                self._timeline = Live(lambda hops: timeline(viewer, hops))
         tag("h2", "pier-section", t("Deliveries"))
         self._holder = tag("div")
         self._update()
-        if found.deliveries:
-            legend(viewer)
         ui.timer(_EVERY, patient(viewer, self._poll))
 
     async def _poll(self) -> None:
@@ -117,6 +118,7 @@ class _Page:
         self._states.update((found.status, bool(found.reason), found.masked))
         self._lineage.update((found.edited_from, found.replay, found.edits))
         self._facts.update(msgspec.structs.replace(found, deliveries=[], hops=[]))
+        self._picture.update(found)
         self._timeline.update(found.hops)
         for one in found.deliveries:
             name = one.subscription
