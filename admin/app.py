@@ -16,6 +16,7 @@ from admin.requests.headers import guarded
 from admin.requests.problems import HANDLED, answer
 from admin.routes import (
     actions,
+    activity,
     alarms,
     attempts,
     audit,
@@ -62,6 +63,7 @@ _MODULES: Final = (
     transports,
     lookup,
     actions,
+    activity,
     exports,  # these before messages, whose ids may be any text
     summaries,
     messages,

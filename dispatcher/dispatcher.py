@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from bus.cluster.activity import Activity
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery
@@ -262,17 +263,28 @@ class Dispatcher:
     def workers(self) -> list[WorkerFigures]:
         """Return the permits of each subscription, and how much waits and how long its rate holds it."""
         return [
-            WorkerFigures(
-                *key,
-                running.worker.in_flight,
-                self._share(configured),
-                configured.max_concurrency,
-                running.worker.waiting,
-                running.worker.rate_wait,
-            )
+            self._permits(running.worker, configured)
             for key, running in self._running.items()
             if (configured := self._catalog.subscriptions.get(key)) is not None
         ]
+
+    def activity(self, destination: str, subscription: str) -> Activity:
+        """Return the permits of one subscription, and the attempts that were made last."""
+        key = (destination, subscription)
+        running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
+        if running is None or configured is None:
+            return Activity()
+        return Activity(self._permits(running.worker, configured), running.worker.recent)
+
+    def _permits(self, worker: SubscriptionWorker, configured: Subscription) -> WorkerFigures:
+        return WorkerFigures(
+            *configured.key,
+            worker.in_flight,
+            self._share(configured),
+            configured.max_concurrency,
+            worker.waiting,
+            worker.rate_wait,
+        )
 
     async def sample(self, message: Message, subscription: str) -> Sampled:
         """POST a message to a subscriber once, see ``bus.ports.sampling.Sampling``."""

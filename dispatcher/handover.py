@@ -8,6 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
+from bus.cluster.activity import ACTIVITY, Activity, tell_activity
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE, take_sample
@@ -42,6 +43,10 @@ class Delivering(Dispatching, Protocol):
         """Whether a subscription has permits here, and its subscriber answers."""
         ...
 
+    def activity(self, destination: str, subscription: str) -> Activity:
+        """Return what is done for a subscription now."""
+        ...
+
 
 class HandoverApp(PeerApp):
     """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport.
@@ -70,6 +75,7 @@ class HandoverApp(PeerApp):
             DELIVERIES: self._deliveries,
             ROOM: self._room,
             SAMPLE: self._sample,
+            ACTIVITY: self._activity,
         }
         super().__init__(key, calls)
 
@@ -129,6 +135,9 @@ class HandoverApp(PeerApp):
 
     async def _room(self, _: bytes) -> list[tuple[str, str, int]]:
         return [(destination, name, room) for (destination, name), room in (await self._dispatching.room()).items()]
+
+    async def _activity(self, body: bytes) -> Activity:
+        return tell_activity(body, self._dispatching.activity)
 
     async def _sample(self, body: bytes) -> Sampled:
         return await take_sample(body, self._sampling)

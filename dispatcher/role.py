@@ -67,6 +67,7 @@ class DispatcherService:
         self.offers = Offers(
             dispatching=self._dispatcher,
             sampling=self._dispatcher,
+            activity=self._dispatcher.activity,
             carried=self._dispatcher.carried,
             workers=self._dispatcher.workers,
             breakers=self._dispatcher.open_breakers,

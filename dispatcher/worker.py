@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from bus.domain.delivery.filters import Filter
 from bus.domain.delivery.reasons import FILTERED
 from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
 from bus.domain.destination import Ordering
+from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.spans import Posted
@@ -32,6 +34,7 @@ from dispatcher.sample_slot import SampleSlot
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
+_REMEMBERED: Final = 10
 
 
 class SubscriptionWorker:
@@ -61,6 +64,7 @@ class SubscriptionWorker:
         self._is_spawning = False
         self._is_canceled = False
         self._unrecorded = 0
+        self._lately: deque[Outcome] = deque(maxlen=_REMEMBERED)
         self._slot = SampleSlot(dependencies.clock)
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -92,6 +96,24 @@ class SubscriptionWorker:
     def rate_wait(self) -> float:
         """For how many seconds the rate holds the waiting deliveries; 0 when it does not."""
         return self._gate.rate_wait(self._dependencies.clock.monotonic()) if self._pending.waiting else 0.0
+
+    @property
+    def recent(self) -> list[RecentAttempt]:
+        """The attempts that it made last, in that order."""
+        return [
+            RecentAttempt(
+                outcome.message_id,
+                attempt.n,
+                attempt.started_at,
+                attempt.duration,
+                attempt.status_code,
+                attempt.error,
+                outcome.status,
+                attempt.node,
+            )
+            for outcome in self._lately
+            if (attempt := outcome.attempt) is not None
+        ]
 
     @property
     def carried(self) -> Lag:
@@ -410,6 +432,7 @@ class SubscriptionWorker:
             noise = self._dependencies.noise()
             outcome = judge(entry.delivery, self.subscription, attempt, own, now=now, noise=noise)
             statuses.append(outcome.status)
+            self._lately.append(outcome)
             self._record(outcome, entry)
         self._tell(exchange, made, statuses)
         if answer.status == GONE:

@@ -10,6 +10,7 @@ import msgspec
 
 from bus.bootstrap.context import Context
 from bus.bootstrap.offers import Offers
+from bus.cluster.activity import Activities
 from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
@@ -58,6 +59,11 @@ class Introspection:
     def sampler(self) -> Sampler:
         """The way to have a sample sent by a dispatcher."""
         return Sampler(self._context.members, self._context.peers, self.offers.sampling)
+
+    @property
+    def activities(self) -> Activities:
+        """The way to ask the dispatchers what they do for a subscription."""
+        return Activities(self._context.members, self._context.peers, self.offers.activity)
 
     @property
     def reports(self) -> Reports:

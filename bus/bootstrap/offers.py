@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from bus.bootstrap.context import Context
+from bus.cluster.activity import Activity
 from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,
@@ -36,6 +37,10 @@ def _nothing() -> None:
     """Tell nothing."""
 
 
+def _no_activity(_: str, __: str) -> Activity:
+    return Activity()
+
+
 @dataclass(frozen=True)
 class Offers:
     """What one role, or several together, provide to the rest of the process; the defaults stand for nothing.
@@ -44,8 +49,9 @@ class Offers:
     ----------
     dispatching, sampling
         What due deliveries, and samples, are handed to.
-    carried, workers, breakers
-        Of a dispatcher: what it holds of its transports, its permits, and those of its breakers that are not closed.
+    activity, carried, workers, breakers
+        Of a dispatcher: what it does for a subscription, what it holds of its transports, its permits, and those of its
+        breakers that are not closed.
     brokers, store, disks
         What the administration of clusters of brokers, and the store, tell of themselves; the disks of its directories.
     orphans, swept
@@ -72,6 +78,7 @@ class Offers:
 
     dispatching: Dispatching | None = None
     sampling: Sampling | None = None
+    activity: Callable[[str, str], Activity] = _no_activity
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
@@ -98,7 +105,7 @@ class Offers:
 
 
 _FIELDS = fields(Offers)
-_NOBODY = (None, dict, list, _nothing)
+_NOBODY = (None, dict, list, _nothing, _no_activity)
 
 
 def _joined(mine: Any, others: Any) -> Any:

@@ -17,6 +17,7 @@ from admin.pages.parts.tables import Cell, badge
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.health.conditions import State
+from bus.security.keys import Action
 from bus.sentences import N_
 
 _LOOKS: Final = {
@@ -37,6 +38,10 @@ _NEXT: Final = {
     State.HEALTHY: "",
     State.QUIET: N_("Nothing was attempted in the last two minutes."),
 }
+
+
+_TO_TRY: Final = (State.BREAKER_OPEN, State.FAILING, State.PAUSED)
+_TO_RAISE: Final = (State.SATURATED, State.HELD_BY_RATE)
 
 
 async def conditions_of(viewer: Viewer, code: str = "") -> dict[tuple[str, str], ConditionView]:
@@ -89,9 +94,29 @@ class ConditionCard:
                 tag("span", "pier-quiet", t("since {time}", time=viewer.near(found.since)))
             if found.probe_at:
                 tag("span", "pier-quiet", t("next probe {time}", time=viewer.near(found.probe_at)))
-        if _NEXT[found.state]:
-            tag("p", "pier-quiet q-mb-sm", t(_NEXT[found.state]))
+        with tag("p", "pier-row-of q-mb-sm"):
+            if _NEXT[found.state]:
+                tag("span", "pier-quiet", t(_NEXT[found.state]))
+            for text, href in self._ways(found):
+                link(text, href)
         self._figures(found)
+
+    def _ways(self, found: ConditionView) -> list[tuple[str, str]]:
+        """Return what can be done about it: a text, and the place."""
+        viewer, t = self._viewer, self._viewer.t
+        code, name = self._code, self._name
+        place = f"/admin/destinations/{code}/subscriptions/{name}"
+        ways: list[tuple[str, str]] = []
+        if found.state in _TO_TRY and viewer.may(Action.CONFIGURE, code):
+            ways.append((t("Send a sample"), f"{place}#sample"))
+        if found.state in _TO_RAISE and viewer.may(Action.CONFIGURE, code):
+            ways.append((t("Change its limits"), f"{place}/edit"))
+        if self._has_failures and (found.dead or found.failed):
+            ways.append((t("See what fails"), f"/admin/failures?destination={code}&subscription={name}"))
+        if self._has_failures and found.dead and viewer.may(Action.RESEND, code):
+            dead = f"/admin/resends/new?destination={code}&subscription={name}&status=dead"
+            ways.append((t("Resend the dead…"), dead))
+        return ways
 
     def _figures(self, found: ConditionView) -> None:
         viewer, t = self._viewer, self._viewer.t
@@ -105,6 +130,3 @@ class ConditionCard:
                 (t("of them failed"), count(found.failed), ""),
             ]
         )
-        if self._has_failures and (found.dead or found.failed):
-            path = f"/admin/failures?destination={self._code}&subscription={self._name}"
-            link(t("See what fails, and resend it"), path)

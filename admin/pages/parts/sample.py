@@ -21,7 +21,7 @@ _FIRST: Final = '{\n  "sample": true\n}'
 def sample(viewer: Viewer, code: str, name: str, *, why_not: str = "") -> None:
     """Show the part; ``why_not`` says why it is not possible now."""
     t = viewer.t
-    with tag("section", "pier-card", aria_label=t("Send a sample")):
+    with tag("section", "pier-card", id="sample", aria_label=t("Send a sample")):
         tag("h2", "", t("Send a sample"))
         tag(
             "p",

@@ -25,7 +25,8 @@ _CHOSEN: Final = """(event) => {
 class Section:
     """A table under its title, or why it has no rows.
 
-    ``decide`` gets the name of a button in a row (a cell that shows ``deeds``), and the key of that row.
+    ``decide`` gets the name of a button in a row (a cell that shows ``deeds``), and the key of that row. A ``narrow``
+    one cuts ids short, and has its rows as blocks on a narrow screen.
     """
 
     def __init__(
@@ -34,9 +35,12 @@ class Section:
         title: str,
         columns: Sequence[Column],
         decide: Callable[[GenericEventArguments], Awaitable[None]] | None = None,
+        *,
+        narrow: bool = False,
     ) -> None:
         self._viewer = viewer
         self._decide = decide
+        self._classes = "pier-decided" if decide is not None or narrow else ""
         self._title = title
         self._columns = columns
         with tag("section", "pier-card", aria_label=title):
@@ -51,9 +55,9 @@ class Section:
         self._holder.set_visibility(bool(rows))
         if self._table is None and rows:
             with self._holder:
-                self._table = table(self._columns, rows, label=self._title)
+                self._table = table(self._columns, rows, label=self._title).classes(self._classes)
             if self._decide is not None:
-                self._table.classes("pier-decided").on("click", self._decide, js_handler=_CHOSEN)
+                self._table.on("click", self._decide, js_handler=_CHOSEN)
         elif self._table is not None and list(rows) != self._table.rows:
             self._table.rows = [dict(row) for row in rows]
 

@@ -10,11 +10,12 @@ from nicegui.events import GenericEventArguments
 
 from admin.models.responses.messages import AttemptView, DeliveryView, TraceView
 from admin.pages.finding.filters import query_of
+from admin.pages.parts.answers import answer
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
 from admin.pages.parts.states import state_chip
-from admin.pages.parts.tables import Cell, Column, Row, Table, badge, moment, table, text
+from admin.pages.parts.tables import Column, Row, Table, moment, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment as shown_moment
 from admin.pages.parts.times import took
@@ -32,7 +33,6 @@ _TITLES: Final = {
     "resend": N_("resend"),
 }
 _SCROLLED: Final = 14
-_ERROR: Final = 400
 _FAILED: Final = (Status.DEAD, Status.PARKED, Status.RETRYING)
 # Rows of a scrolled table have another parent than others, so clicks are handled at the table itself.
 _CHOSEN: Final = """(event) => {
@@ -157,18 +157,10 @@ class Delivery:
         return {
             "key": attempt.id,
             "n": {"text": str(attempt.n), "said": t("Attempt {n}: request and response", n=attempt.n)},
-            "answer": _answer(viewer, attempt),
+            "answer": answer(viewer, attempt.status_code, attempt.error),
             "started": moment(viewer, attempt.started_at),
             "took": text(took(attempt.duration_ms)),
             "by": text(t(_TITLES[by]) if by in _TITLES else by),
             "error": text(visible(attempt.error or ""), cut=True),
             "node": text(attempt.node, cut=True, mono=True),
         }
-
-
-def _answer(viewer: Viewer, attempt: AttemptView) -> Cell:
-    code = attempt.status_code
-    if code is None:
-        return badge(viewer.t("no answer"), "bad", "cancel")
-    failed = code >= _ERROR or bool(attempt.error)
-    return badge(str(code), "bad" if failed else "good", "cancel" if failed else "check_circle")

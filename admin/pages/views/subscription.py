@@ -8,6 +8,7 @@ from nicegui import ui
 from admin.models.responses.configuration import DestinationView, SubscriptionActionsView, SubscriptionView
 from admin.models.responses.stats import NO_FIGURES, StatsView
 from admin.pages.frame import heading, page
+from admin.pages.parts.activity import ActivityPart
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.conditions import ConditionCard
 from admin.pages.parts.dialogs import confirmed
@@ -39,6 +40,7 @@ async def subscription(viewer: Viewer) -> None:
     with head:
         _head(viewer, code, found, actions, place)
     await ConditionCard(viewer, code, name).follow()
+    await ActivityPart(viewer, code, name).follow()
     keeps_order = destination.ordering is not Ordering.NONE
     if keeps_order:
         await HeldKeys(viewer, code, name).follow()

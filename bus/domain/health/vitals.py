@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from bus.domain.delivery.delivery import Status
+
 USED_SHARE: Final = "spool_share"
 USED_RATE: Final = "rate"
 USED_KEY_RATE: Final = "key_rate"
@@ -213,6 +215,22 @@ class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
     total: int
     waiting: int
     rate_wait: float = 0.0
+
+
+class RecentAttempt(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt that was made a moment ago, and what its delivery is since.
+
+    ``started_at`` is in milliseconds since the epoch, ``duration`` in milliseconds.
+    """
+
+    message_id: str
+    n: int
+    started_at: int
+    duration: float
+    status_code: int | None
+    error: str
+    status: Status
+    node: str
 
 
 class Orphan(msgspec.Struct, frozen=True, array_like=True):

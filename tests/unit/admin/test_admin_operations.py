@@ -156,7 +156,7 @@ READ = [
     "/conditions",
     *("/views", "/views/V", "/messages/export", "/messages/summary"),
 ]
-READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions"]
+READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{BILLING}/actions", f"{BILLING}/activity"]
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
 READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules", "/findings"]

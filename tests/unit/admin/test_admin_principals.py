@@ -76,6 +76,7 @@ OPERATIONS = {
     "GET /api/v1/destinations/{code}/transports": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/actions": Wanted("read", "orders"),
     "GET /api/v1/destinations/{code}/subscriptions/{name}/actions": Wanted("read", "orders"),
+    "GET /api/v1/destinations/{code}/subscriptions/{name}/activity": Wanted("read", "orders"),
     "GET /api/v1/messages/export": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/messages/summary": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/messages": Wanted("read", "orders", query={"destination": "orders"}),

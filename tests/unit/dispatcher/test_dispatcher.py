@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
+from bus.cluster.activity import Activity
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, Status
 from bus.domain.destination import Destination, Ordering
@@ -91,6 +92,21 @@ async def test_room_and_offer(world: World) -> None:
         await world.clock.settle()
         assert len(world.poster.posted) == 4
         assert await dispatcher.room() == {(DESTINATION, "billing"): 4}
+
+
+async def test_activity_has_the_permits_and_the_attempts_made_last(world: World) -> None:
+    reply, event = held()
+    world.poster.script(URL, *[Reply()] * 12, reply)
+    async with dispatching(world, catalog(subscription(max_concurrency=1))) as (dispatcher, _):
+        assert dispatcher.activity(DESTINATION, "nobody") == Activity()
+        sent = await world.publish(14)
+        await world.clock.settle()
+        found = dispatcher.activity(DESTINATION, "billing")
+        assert found.permits is not None
+        assert (found.permits.in_use, found.permits.total, found.permits.waiting) == (1, 1, 1)
+        assert [one.message_id for one in found.attempts] == [one.id for one in sent[2:12]]
+        assert {(one.n, one.status_code, one.status) for one in found.attempts} == {(1, 200, Status.DELIVERED)}
+        event.set()
 
 
 async def test_what_a_newer_outcome_has_overtaken_is_not_taken(world: World) -> None:

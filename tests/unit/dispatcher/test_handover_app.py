@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from bus.cluster.activity import ACTIVITY, Activity
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE
-from bus.domain.delivery.delivery import Delivery, encode_delivery
+from bus.domain.delivery.delivery import Delivery, Status, encode_delivery
 from bus.domain.destination import Destination
+from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolFull, StoreUnavailable
@@ -61,6 +63,11 @@ class FakeDispatching:
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         self.offered += deliveries
         return [number % 2 == 0 for number in range(len(deliveries))]
+
+    def activity(self, destination: str, subscription: str) -> Activity:
+        return Activity(
+            attempts=[RecentAttempt(f"{destination}/{subscription}", 1, 0, 1.0, 200, "", Status.DELIVERED, "n")]
+        )
 
     async def sample(self, message: Message, subscription: str) -> Sampled:
         return Sampled(url=f"{message.destination}/{subscription}", answer=message.body)
@@ -232,6 +239,14 @@ async def test_a_sample_is_sent_and_what_came_of_it_returned(world: World) -> No
     assert (await world.call(SAMPLE, b"\xc1"))[0] == 400
     assert (await world.call(SAMPLE, msgspec.msgpack.encode([b"x", "billing"])))[0] == 400
     assert (await world.call(SAMPLE, call, key="Bearer wrong"))[0] == 401
+
+
+async def test_another_process_asks_what_is_done_for_a_subscription(world: World) -> None:
+    call = msgspec.msgpack.encode([DESTINATION, "billing"])
+    status, (permits, ((message_id, *_),)) = await world.call(ACTIVITY, call)
+    assert (status, permits, message_id) == (200, None, f"{DESTINATION}/billing")
+    assert (await world.call(ACTIVITY, b"\xc1"))[0] == 400
+    assert (await world.call(ACTIVITY, call, key="Bearer wrong"))[0] == 401
 
 
 async def test_what_waits_elsewhere_is_taken_for_one_subscription_while_it_has_permits(world: World) -> None:
