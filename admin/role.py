@@ -21,7 +21,12 @@ class AdminService:
         api = OnDemand(self._make_api)
         self._site = Site(self._services, api)
         self.offers = Offers(
-            routes={"/api": api, "/openapi.json": OnDemand(self._make_document), ROOT: self._site},
+            routes={
+                "/api": api,
+                "/openapi.json": OnDemand(self._make_document),
+                "/docs": OnDemand(_make_reference),
+                ROOT: self._site,
+            },
         )
 
     def _make_api(self) -> ASGIApp:
@@ -43,6 +48,12 @@ class AdminService:
             await stopping.wait()
             for task in working:
                 task.cancel()
+
+
+def _make_reference() -> ASGIApp:
+    from admin.reference import Reference  # noqa: PLC0415 - a megabyte that few look at
+
+    return Reference()
 
 
 ROLE = AdminService

@@ -26,6 +26,7 @@ _SERVED_BY: Final = {
     "/api/v1/lookup": "lookup",
     "/api/v1": "admin",
     "/admin": "admin",
+    "/docs": "admin",
 }
 _POLICY_VIOLATION: Final = 1008
 _PAGES: Final = "/admin"

@@ -1,4 +1,4 @@
-"""The static files of the pages besides NiceGUI's: style sheet, scripts, and the login page."""
+"""The static files of the pages besides NiceGUI's: style sheet, scripts, and the pages to log in and to wait at."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from bus.sentences import N_
 
 PREFIX: Final = "/admin/assets/"
 LOGIN: Final = "/admin/login"
+WORKER: Final = "away.js"
+_AWAY: Final = "away.html"
+_PAGES: Final = "/admin/"
 _TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_HEADERS: Final = {
+HEADERS: Final = {
     "content-security-policy": _POLICY,
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
@@ -55,28 +58,55 @@ class Assets:
         """Answer one request."""
         request = Request(scope)
         if request.method not in ("GET", "HEAD"):
-            answer = Response("only GET", 405, headers=_HEADERS)
+            answer = Response("only GET", 405, headers=HEADERS)
         elif request.url.path == LOGIN:
             answer = self._login(request)
+        elif (name := request.url.path.rpartition("/")[2]) == _AWAY:
+            answer = _away(request)
         else:
-            answer = _file(request.url.path.rpartition("/")[2])
+            answer = _file(name)
         await answer(scope, receive, send)
 
     def _login(self, request: Request) -> Response:
         language = language_of(request)
-        theme = request.cookies.get(THEME, "")
         t = words_of(language)
-        page = Template(_text("login.html")).substitute(
+        page = Template(text_of("login.html")).substitute(
             language=language,
             style=url_of("pier.css"),
             script=url_of("login.js"),
             languages=_choices(language),
-            theme=theme if theme in ("light", "dark") else "",
+            theme=_theme(request),
             **{name: html.escape(t(text)) for name, text in _LOGIN_TEXTS.items()},
         )
-        return Response(page, media_type="text/html", headers={**_HEADERS, "cache-control": "no-store"})
+        return Response(page, media_type="text/html", headers={**HEADERS, "cache-control": "no-store"})
 
 
+def _away(request: Request) -> Response:
+    """Return the page that a browser keeps for when no process answers."""
+    asked = request.query_params.get("language", "")
+    language = asked if asked in LANGUAGES else "en"
+    t = words_of(language)
+    page = Template(text_of(_AWAY)).substitute(
+        language=language,
+        style=url_of("pier.css"),
+        script=url_of("waiting.js"),
+        theme=_theme(request),
+        **{name: html.escape(t(text)) for name, text in _AWAY_TEXTS.items()},
+    )
+    return Response(page, media_type="text/html", headers={**HEADERS, "cache-control": "no-store"})
+
+
+def _theme(request: Request) -> str:
+    theme = request.cookies.get(THEME, "")
+    return theme if theme in ("light", "dark") else ""
+
+
+_AWAY_TEXTS: Final = {
+    "title": N_("The bus does not answer"),
+    "kept": N_("Nothing that it acknowledged is lost: messages wait on disk, and producers keep what they send."),
+    "waiting": N_("This page comes by itself once it answers again."),
+    "look": N_("See whether its processes run: bus status, or the log of the service."),
+}
 _LOGIN_TEXTS: Final = {
     "title": N_("Log in to Pier"),
     "name": N_("Name"),
@@ -102,11 +132,14 @@ def _file(name: str) -> Response:
     kind = _TYPES.get(name.rpartition(".")[2])
     folder = resources.files(__name__)
     if kind is None or not (folder / name).is_file():
-        return Response("there is no such file", 404, headers=_HEADERS)
-    age = {"cache-control": "public, max-age=31536000, immutable"}
-    return Response(_text(name), media_type=kind, headers={**_HEADERS, **age})
+        return Response("there is no such file", 404, headers=HEADERS)
+    headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable"}
+    if name == WORKER:
+        headers |= {"service-worker-allowed": _PAGES}
+    return Response(text_of(name), media_type=kind, headers=headers)
 
 
 @cache
-def _text(name: str) -> str:
+def text_of(name: str) -> str:
+    """Return a file's content."""
     return (resources.files(__name__) / name).read_text("utf-8")
