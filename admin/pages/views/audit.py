@@ -11,6 +11,7 @@ from admin.models.responses.base import Listing
 from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.changes import changes
+from admin.pages.parts.deeds import deed_of
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
@@ -19,13 +20,6 @@ from bus.security.keys import Action
 from bus.sentences import N_
 
 _PAGE: Final = 50
-_DID: Final = {
-    "GET": N_("read"),
-    "POST": N_("made or did"),
-    "PUT": N_("made or replaced"),
-    "PATCH": N_("changed"),
-    "DELETE": N_("removed"),
-}
 _OUTCOMES: Final = {
     "done": ("good", N_("done")),
     "refused": ("warn", N_("refused")),
@@ -121,7 +115,7 @@ def _row(viewer: Viewer, item: AuditView) -> Row:
         "key": item.id,
         "at": moment(viewer, item.at),
         "who": place(who.name, f"/admin/audit?{urlencode({'who': by})}", title=who.id),
-        "did": text(viewer.t(_DID.get(item.method, item.method)), title=item.method),
+        "did": text(viewer.t(deed_of(item.method, item.resource)), title=item.method),
         "resource": _resource(item.resource),
         "changes": changes(viewer, item.changes),
         "outcome": _outcome(viewer, item),
