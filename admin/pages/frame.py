@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import html
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -11,7 +13,7 @@ from typing import Final, NamedTuple
 from fastapi import Request, Response
 from nicegui import ui
 
-from admin.pages.assets import url_of
+from admin.pages.assets import WORKER, url_of
 from admin.pages.calls import Refused
 from admin.pages.parts.notes import refusal, tell
 from admin.pages.parts.tags import link, tag
@@ -47,6 +49,20 @@ PLACES: Final = (
     Place("/audit", N_("Audit log"), "history", "a", Action.CONFIGURE),
     Place("/access", N_("Access"), "lock_outline", "u", Action.CONFIGURE),
 )
+_ACTIONS: Final = (
+    (N_("Make a destination"), "/admin/new-destination", Action.CONFIGURE),
+    (N_("Resend in bulk"), "/admin/resends/new", Action.RESEND),
+    (N_("Make a key"), "/admin/access", Action.CONFIGURE),
+    (N_("Try the API"), "/docs", Action.READ),
+)
+_KINDS: Final = {
+    "page": N_("page"),
+    "destination": N_("destination"),
+    "subscription": N_("subscription"),
+    "action": N_("action"),
+    "find": N_("search"),
+}
+_LOST: Final = N_("The bus does not answer: what you see is of before. It goes on by itself.")
 _SHORTCUTS: Final = (
     ("Ctrl K", N_("Go anywhere")),
     ("/", N_("Find a message")),
@@ -116,7 +132,13 @@ def heading(text: str) -> ui.element:
 
 @contextmanager
 def _frame(viewer: Viewer, path: str) -> Iterator[None]:
-    ui.add_head_html(f'<link rel="stylesheet" href="{url_of("pier.css")}"><script src="{url_of("pier.js")}"></script>')
+    worker = f"{url_of(WORKER)}?language={viewer.language}"
+    copy_said = html.escape(viewer.t("Copy"))
+    ui.add_head_html(
+        f'<link rel="stylesheet" href="{url_of("pier.css")}">'
+        f'<script src="{url_of("pier.js")}" data-worker="{worker}" data-copy="{copy_said}"></script>'
+    )
+    tag("div", "pier-lost-bar", viewer.t(_LOST), role="status")
     tag("a", "pier-skip", viewer.t("Skip to the content"), href="#pier-content")
     with tag("div", "pier-shell"):
         _side(viewer, path)
@@ -215,16 +237,28 @@ def _person(viewer: Viewer) -> None:
 
 def _palette(viewer: Viewer) -> None:
     t = viewer.t
-    with tag("dialog", "pier-dialog", id="pier-palette", aria_label=t("Go anywhere"), data_find=t("Find “{text}”")):
+    said = t("A page, a destination, a subscription, an action, or any id")
+    with tag(
+        "dialog",
+        "pier-dialog",
+        id="pier-palette",
+        aria_label=t("Go anywhere"),
+        data_find=t("Find “{text}”"),
+        data_actions=json.dumps([{"text": t(text), "href": href} for text, href, may in _ACTIONS if viewer.may(may)]),
+        data_kinds=json.dumps({name: t(text) for name, text in _KINDS.items()}),
+    ):
         tag(
             "input",
             "",
             type="text",
-            aria_label=t("A page, or any id"),
-            placeholder=t("A page, or any id"),
+            role="combobox",
+            aria_label=said,
+            aria_expanded="true",
+            aria_controls="pier-choices",
+            placeholder=said,
             autocomplete="off",
         )
-        tag("ul")
+        tag("ul", id="pier-choices", role="listbox", aria_label=said)
 
 
 def _help(viewer: Viewer) -> None:

@@ -4,6 +4,7 @@
 export default {
   props: { columns: Array, ticking: Object },
   computed: {
+    copying: () => document.querySelector("script[data-copy]").dataset.copy,
     sorted() {
       const value = (cell) => cell?.order ?? cell?.text ?? "";
       const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
@@ -46,6 +47,10 @@ export default {
             <i v-if="cell.value.icon" class="q-icon material-icons" aria-hidden="true">{{ cell.value.icon }}</i>
             {{ cell.value.text }}
           </span>
+          <button v-if="cell.value?.copies" type="button" class="pier-copy-one" :data-pier-text="cell.value.copies"
+            :aria-label="copying + ' ' + cell.value.copies" :title="copying">
+            <i class="q-icon material-icons" aria-hidden="true">content_copy</i>
+          </button>
         </q-td>
       </template>
     </q-table>

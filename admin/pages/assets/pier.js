@@ -68,26 +68,46 @@
     if (answer?.status === 401) leave();
   }
 
+  // What is shown while the bus does not answer is of before: it is dimmed, and a bar says so.
+  function tellLost(lost) {
+    document.body.classList.toggle("pier-lost", lost);
+  }
+
   const found = setInterval(() => {
     if (!window.socket) return;
     clearInterval(found);
-    window.socket.on("disconnect", look);
-    window.socket.on("connect_error", look);
+    window.socket.on("connect", () => tellLost(false));
+    for (const event of ["disconnect", "connect_error"]) {
+      window.socket.on(event, () => {
+        tellLost(true);
+        look();
+      });
+    }
   }, 100);
+
+  // While no process answers, the browser shows a page that this worker keeps, and that goes on by itself.
+  const worker = document.currentScript.dataset.worker;
+  if (worker && navigator.serviceWorker) {
+    navigator.serviceWorker.register(worker, { scope: "/admin/" }).catch(() => {});
+  }
 
   function isTyping(target) {
     return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
   }
 
-  function destinations() {
+  function pages() {
     return [...document.querySelectorAll("nav[data-pier-nav] a[href]")].map((link) => ({
-      text: link.textContent.trim(),
+      text: link.querySelector("span").textContent.trim(),
       href: link.getAttribute("href"),
       key: link.dataset.key,
     }));
   }
 
   // --- the palette -----------------------------------------------------------------------------------------
+
+  const MOST = 12;
+  let named = [];  // destinations and subscriptions, once they were read
+  let readAt = 0;
 
   function openPalette() {
     const dialog = document.getElementById("pier-palette");
@@ -97,39 +117,83 @@
     showChoices(dialog, "");
     dialog.showModal();
     input.focus();
+    readNames().then(() => dialog.open && showChoices(dialog, input.value));
   }
 
-  function choices(text) {
+  async function readNames() {
+    if (Date.now() - readAt < 10_000) return;
+    readAt = Date.now();
+    const [destinations, conditions] = await Promise.all(
+      ["/api/v1/destinations", "/api/v1/conditions?limit=5000"].map((path) =>
+        fetch(path, { cache: "no-store" }).then((answer) => (answer.ok ? answer.json() : { items: [] }), () => ({ items: [] })),
+      ),
+    );
+    named = [
+      ...destinations.items.map(({ code }) => ({ kind: "destination", text: code, href: `/admin/destinations/${code}` })),
+      ...conditions.items.map(({ destination, subscription }) => ({
+        kind: "subscription",
+        text: `${destination} / ${subscription}`,
+        href: `/admin/destinations/${destination}/subscriptions/${subscription}`,
+      })),
+    ];
+  }
+
+  // Where a word begins with what was typed comes before where it is inside.
+  function rank(text, wanted) {
+    const at = text.toLowerCase().indexOf(wanted);
+    return at < 0 ? 2 : at === 0 || !/[a-z0-9]/i.test(text[at - 1]) ? 0 : 1;
+  }
+
+  function choices(dialog, text) {
     const wanted = text.trim().toLowerCase();
-    const found = destinations().filter((place) => place.text.toLowerCase().includes(wanted));
-    const dialog = document.getElementById("pier-palette");
+    const actions = JSON.parse(dialog.dataset.actions).map((action) => ({ ...action, kind: "action" }));
+    const all = [...pages().map((page) => ({ ...page, kind: "page" })), ...(wanted ? named : []), ...actions];
+    const found = all.filter((choice) => rank(choice.text, wanted) < 2);
+    found.sort((one, other) => rank(one.text, wanted) - rank(other.text, wanted));
+    found.length = Math.min(found.length, MOST);
     if (wanted) {
       const say = dialog.dataset.find.replace("{text}", text.trim());
-      found.push({ text: say, href: "/admin/find?ref=" + encodeURIComponent(text.trim()) });
+      found.push({ kind: "find", text: say, href: "/admin/find?ref=" + encodeURIComponent(text.trim()) });
     }
     return found;
   }
 
   function showChoices(dialog, text) {
-    const list = dialog.querySelector("ul");
-    list.replaceChildren(
-      ...choices(text).map((choice, index) => {
+    const kinds = JSON.parse(dialog.dataset.kinds);
+    dialog.querySelector("ul").replaceChildren(
+      ...choices(dialog, text).map((choice, index) => {
         const item = document.createElement("li");
         const link = document.createElement("a");
+        const kind = document.createElement("small");
+        item.role = "presentation";
+        link.role = "option";
+        link.id = `pier-choice-${index}`;
         link.href = choice.href;
+        link.tabIndex = -1;
         link.textContent = choice.text;
-        link.className = index === 0 ? "pier-chosen" : "";
+        kind.textContent = kinds[choice.kind];
+        link.append(kind);
         item.append(link);
         return item;
       }),
     );
+    choose(dialog, 0);
+  }
+
+  function choose(dialog, index) {
+    const links = [...dialog.querySelectorAll("li a")];
+    links.forEach((link, place) => {
+      link.classList.toggle("pier-chosen", place === index);
+      link.setAttribute("aria-selected", String(place === index));
+    });
+    links[index]?.scrollIntoView({ block: "nearest" });
+    dialog.querySelector("input").setAttribute("aria-activedescendant", links[index]?.id ?? "");
   }
 
   function moveChoice(dialog, step) {
     const links = [...dialog.querySelectorAll("li a")];
     const at = links.findIndex((link) => link.classList.contains("pier-chosen"));
-    links[at]?.classList.remove("pier-chosen");
-    links[(at + step + links.length) % links.length]?.classList.add("pier-chosen");
+    choose(dialog, (at + step + links.length) % links.length);
   }
 
   document.addEventListener("input", (event) => {
@@ -153,6 +217,14 @@
   }
 
   document.addEventListener("click", async (event) => {
+    const one = event.target.closest?.("[data-pier-text]");
+    if (one) {
+      const done = await navigator.clipboard?.writeText(one.dataset.pierText).then(() => true, () => false);
+      if (!done) getSelection().selectAllChildren(one.previousElementSibling ?? one);
+      one.classList.add(done ? "pier-copy-done" : "pier-copy-not");
+      setTimeout(() => one.classList.remove("pier-copy-done", "pier-copy-not"), 1500);
+      return;
+    }
     const button = event.target.closest?.("[data-pier-copy]");
     const source = button && document.getElementById(button.dataset.pierCopy);
     if (!source) return;
@@ -192,7 +264,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (pending === "g") {
       pending = "";
-      const place = destinations().find((found) => found.key === event.key);
+      const place = pages().find((found) => found.key === event.key);
       if (place) location.assign(place.href);
       return;
     }

@@ -59,10 +59,18 @@ def table(columns: Sequence[Column], rows: Sequence[Row], *, label: str, key: st
 
 
 def text(value: object, *, title: str | None = None, mono: bool = False, cut: bool = False, tone: str = "") -> Cell:
-    """Return a cell with a text; ``cut`` shows its beginning, and all of it on hover."""
+    """Return a cell with a text; ``cut`` shows its beginning, and all of it on hover.
+
+    ``mono``, of ids and URLs, adds a button that copies it.
+    """
     shown = str(value)
     classes = [name for name, wanted in (("pier-mono", mono), ("pier-cut", cut), (f"pier-{tone}", tone)) if wanted]
-    return {"text": shown, "title": title or (shown if cut else None), "classes": " ".join([*classes, "pier-bidi"])}
+    return {
+        "text": shown,
+        "title": title or (shown if cut else None),
+        "classes": " ".join([*classes, "pier-bidi"]),
+        "copies": shown if mono else None,
+    }
 
 
 def number(value: str) -> Cell:
@@ -73,10 +81,16 @@ def number(value: str) -> Cell:
 def place(value: object, href: str, *, title: str | None = None, mono: bool = False, wraps: bool = False) -> Cell:
     """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` go to the next and the previous one.
 
-    One that ``wraps`` takes two lines where it is too long for one.
+    One that ``wraps`` takes two lines where it is too long for one; ``mono`` has a button to copy the text.
     """
     classes = [name for name, wanted in (("pier-mono", mono), ("pier-two-lines", wraps)) if wanted]
-    return {"text": str(value), "href": href, "title": title, "classes": " ".join(["pier-row pier-bidi", *classes])}
+    return {
+        "text": str(value),
+        "href": href,
+        "title": title,
+        "classes": " ".join(["pier-row pier-bidi", *classes]),
+        "copies": str(value) if mono else None,
+    }
 
 
 def going(value: str, href: str) -> Cell:

@@ -11,6 +11,7 @@ from nicegui.events import GenericEventArguments
 from admin.models.responses.messages import AttemptView, DeliveryView, TraceView
 from admin.pages.finding.filters import query_of
 from admin.pages.parts.answers import answer
+from admin.pages.parts.copying import copied
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
@@ -81,7 +82,8 @@ class Delivery:
                 wanted = {"destination": self._code, "subscription": self._name, "from": self._since}
                 dead = query_of({**wanted, "status": "dead"})
                 link(t("All failed since this message…"), f"/admin/resends/new?{dead}")
-        tag("p", "pier-quiet pier-address", delivery.url)
+        with tag("p", "pier-quiet pier-address"):
+            copied(viewer, delivery.url)
         by = next((resend.by for resend in reversed(delivery.resends)), "")
         told = (viewer.reason(part, by=by) for part in (delivery.reason, delivery.detail) if part)
         why = " · ".join(told)

@@ -7,6 +7,7 @@ from typing import Final
 
 from admin.models.responses.messages import EditView, MessageView, ReplayView, TraceView
 from admin.pages.finding.filters import query_of
+from admin.pages.parts.copying import copied, copy_button
 from admin.pages.parts.figures import pairs, size
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note
@@ -27,6 +28,7 @@ _TITLES: Final = {
     "original_id": N_("Id before"),
     "traceparent": N_("Trace context"),
 }
+_IDS: Final = frozenset({"key", "idempotency_key", "original_id"})
 _AROUND: Final = 300_000
 _OF_A_TRACEPARENT: Final = 4
 
@@ -80,17 +82,30 @@ class Facts:
         shown: list[tuple[str, object]] = []
         if trace.biz_id:
             biz_id = trace.biz_id
-            shown.append((t("Biz id"), lambda: link(visible(biz_id), _found("ref", biz_id), "pier-bidi")))
+            shown.append((t("Biz id"), self._called(biz_id)))
         message = trace.message
         plain = _plain(message) if message else {}
-        shown += [(t(_TITLES[name]), visible(value)) for name, value in plain.items() if value]
+        shown += [(t(_TITLES[name]), self._shown(name, value)) for name, value in plain.items() if value]
         parts = message.traceparent.split("-") if message else []
         if len(parts) >= _OF_A_TRACEPARENT:
-            shown.append((t(_TITLES["traceparent"]), lambda: link(parts[1], _found("ref", parts[1]), "pier-mono")))
+            shown.append((t(_TITLES["traceparent"]), self._called(parts[1])))
         shown.append((t("Size"), size(trace.bytes)))
         if message and message.retention_days:
             shown.append((t("Kept for"), t("{days} days", days=message.retention_days)))
         return shown
+
+    def _called(self, name: str) -> Callable[[], None]:
+        """Return what shows an id by which messages are found, with a button that copies it."""
+
+        def show() -> None:
+            with tag("span", "pier-copied"):
+                link(visible(name), _found("ref", name), "pier-bidi")
+                copy_button(self._viewer, name)
+
+        return show
+
+    def _shown(self, name: str, value: str) -> object:
+        return (lambda: copied(self._viewer, value)) if name in _IDS else visible(value)
 
     def _headers(self, headers: Mapping[str, str]) -> None:
         t = self._viewer.t

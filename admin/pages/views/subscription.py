@@ -11,6 +11,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.activity import ActivityPart
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.conditions import ConditionCard
+from admin.pages.parts.copying import copied
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share
 from admin.pages.parts.held_keys import HeldKeys
@@ -173,7 +174,7 @@ def _settings(viewer: Viewer, found: SubscriptionView, *, keeps_order: bool) -> 
         tag("h2", "", t("Settings"))
         pairs(
             [
-                (t("URL"), found.url),
+                (t("URL"), lambda: copied(viewer, found.url)),
                 (t("Requests at once"), count(found.max_concurrency)),
                 (t("Messages in a request"), _batch(viewer, found)),
                 (t("Messages a second"), count(found.rate) if found.rate else t("no limit")),

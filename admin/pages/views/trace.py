@@ -12,6 +12,7 @@ from admin.models.responses.messages import TraceView
 from admin.pages.calls import Refused
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
+from admin.pages.parts.copying import copied
 from admin.pages.parts.following import patient
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
@@ -73,7 +74,7 @@ class _Page:
         """Build the page."""
         viewer, t, found = self._viewer, self._viewer.t, self._found
         with heading(t("Message")) as head:
-            tag("code", "pier-id", found.id)
+            copied(viewer, found.id, "pier-id pier-mono")
         said = tag("div", "", aria_live="polite")
         with head:
             self._states = Live(lambda seen: states(viewer, *seen))

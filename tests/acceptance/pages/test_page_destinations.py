@@ -109,11 +109,11 @@ def test_pausing_and_removing_ask_first(look: Look, open_bus: BusProcess) -> Non
     open_bus.admin.subscription("page.pause", "mail", "http://127.0.0.1:9/x")
     page = look(moving=True).open("/destinations/page.pause")
     expect(page.get_by_role("button", name="Remove")).to_be_disabled()
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_role("button", name="Leave it").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert not open_bus.admin.call("GET", "/api/v1/destinations/page.pause").json()["paused"]
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.get_by_text("This destination is paused")).to_be_visible()
     page.get_by_role("button", name="Resume").click()

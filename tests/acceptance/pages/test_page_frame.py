@@ -7,13 +7,14 @@ from playwright.sync_api import expect
 
 from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.entering import House
+from tests.harness.bus_process import BusProcess
 
 
 def test_the_palette_and_the_box_are_a_key_away(look: Look) -> None:
     looker = look()
     page = looker.open()
     page.keyboard.press("Control+k")
-    page.get_by_role("textbox", name="A page, or any id").fill("desti")
+    page.get_by_role("combobox", name="A page, a destination").fill("desti")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{looker.url}/admin/destinations")
     expect(page.locator("h1")).to_have_text("Destinations")  # the address changes before the page is there
@@ -25,6 +26,37 @@ def test_the_palette_and_the_box_are_a_key_away(look: Look) -> None:
     page.locator("h1").click()
     page.keyboard.type("go")
     expect(page).to_have_url(f"{looker.url}/admin/")
+
+
+def test_the_palette_finds_destinations_subscriptions_and_actions(look: Look, open_bus: BusProcess) -> None:
+    open_bus.admin.destination("frame.palette")
+    open_bus.admin.subscription("frame.palette", "ledger-of-palette", "http://127.0.0.1:9/")
+    looker = look()
+    page = looker.open()
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="A page, a destination")
+    box.fill("frame.pal")
+    expect(page.get_by_role("option").first).to_have_text("frame.palettedestination")
+    assert not looker.findings()
+    box.fill("ledger-of")
+    expect(page.get_by_role("option", selected=True)).to_contain_text("frame.palette / ledger-of-palette")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{looker.url}/admin/destinations/frame.palette/subscriptions/ledger-of-palette")
+    expect(page.locator("h1")).to_have_text("ledger-of-palette")
+    page.keyboard.press("Control+k")
+    box.fill("api")
+    page.get_by_role("option", name="Try the API").click()
+    expect(page).to_have_url(f"{looker.url}/docs")
+
+
+def test_ids_and_urls_are_copied_by_a_button(look: Look, open_bus: BusProcess) -> None:
+    open_bus.admin.destination("frame.copy")
+    open_bus.admin.subscription("frame.copy", "mail", "http://127.0.0.1:9/copied")
+    looker = look()
+    looker.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = looker.open("/destinations/frame.copy")
+    page.get_by_role("button", name="Copy http://127.0.0.1:9/copied").click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text === 'http://127.0.0.1:9/copied')")
 
 
 def test_it_speaks_the_language_that_the_browser_asks_for_until_another_is_chosen(look: Look) -> None:
