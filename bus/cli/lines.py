@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from bus.cli.inputs import JSON
-from bus.client.line import Line, encode_line
+from bus.client.spooling.line import Line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from bus.client.lanes import REJECTED, decode_rejected
-from bus.client.line import decode_line
+from bus.client.spooling.lanes import REJECTED, decode_rejected
+from bus.client.spooling.line import decode_line
 from bus.domain.message import decode_message
 from bus.domain.times import format_time
 from bus.ports.spool import Record

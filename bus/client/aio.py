@@ -12,9 +12,9 @@ from typing import Any, Final, Self
 
 from bus.client.options import Prepared
 from bus.client.producers.aio import AsyncProducer
+from bus.client.spooling.writer import Writer
 from bus.client.sync import CLOSE_SECONDS, Bus
 from bus.client.tracing import sending
-from bus.client.writer import Writer
 from bus.errors import SpoolClosed, SpoolError
 
 _SLICE: Final = 0.25

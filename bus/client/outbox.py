@@ -11,17 +11,17 @@ from threading import RLock, Thread
 from typing import Final, NamedTuple
 
 from bus import spool
-from bus.client import home
-from bus.client.daemon import Daemon
-from bus.client.events import EventLog
+from bus.client.events.log import EventLog
 from bus.client.gate import GATE
-from bus.client.http import THREAD
-from bus.client.lanes import CONSUMER, lane_of
-from bus.client.line import Line, encode_line
+from bus.client.network.http import THREAD
 from bus.client.options import REQUEST_BYTES, Options, Prepared
-from bus.client.producers.confirms import Confirms
-from bus.client.producers.marker import Marker
-from bus.client.sender import oldest, rejected, waiting, waiting_lanes
+from bus.client.sending.confirms import Confirms
+from bus.client.sending.daemon import Daemon
+from bus.client.sending.sender import oldest, rejected, waiting, waiting_lanes
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER, lane_of
+from bus.client.spooling.line import Line, encode_line
+from bus.client.spooling.marker import Marker
 from bus.errors import MessageTooLarge, SpoolError
 from bus.ports.spool import NewRecord, SpoolStats
 

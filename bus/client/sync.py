@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from bus.client.home import orphans
-from bus.client.line import Line, check_deliver_at, content_of, id_of, split_headers, text_of, typed
+from bus.client.network.straight import Straight
 from bus.client.options import Options, Prepared, WallAndMonotonic
 from bus.client.outbox import STARTING, Left, Outbox, record_of
 from bus.client.producers.lease import Asking
 from bus.client.producers.producer import Producer, take
-from bus.client.straight import Straight
+from bus.client.spooling.home import orphans
+from bus.client.spooling.line import Line, check_deliver_at, content_of, id_of, split_headers, text_of, typed
 from bus.client.tracing import sending
 from bus.clock import SystemClock
 from bus.domain.identity import new_id

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from bus.client.http import ReceiverClient, Reply
-from bus.client.line import Line
+from bus.client.network.http import ReceiverClient, Reply
+from bus.client.spooling.line import Line
 from bus.domain.health.facts import Facts, Lane
 from bus.domain.health.incidents import Watch
 from bus.domain.own_events import CODE, OwnEvent, own_event

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from bus.client.home import homes
-from bus.client.lanes import OUT
+from bus.client.spooling.home import homes
+from bus.client.spooling.lanes import OUT
 from bus.domain.health.vitals import ProducerFigures
 from bus.domain.times import MINUTE
 from bus.errors import SpoolError

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from bus.bootstrap.data_format import NAME as FORMAT
-from bus.client.home import homes
+from bus.client.spooling.home import homes
 from bus.domain.tracing.events import decode_block
 from bus.errors import SpoolLocked
 from bus.events.files import CLOSED, OPEN, adopt

@@ -14,8 +14,8 @@ from typing import Final
 from bus.bootstrap import Context, Offers
 from bus.bootstrap.identity import gone_from, hold_gone
 from bus.bootstrap.spools import QUEUES, is_emptied
-from bus.client.drain import drain
-from bus.client.home import closed, orphans
+from bus.client.sending.drain import drain
+from bus.client.spooling.home import closed, orphans
 from bus.cluster.handover import WaitingHandover
 from bus.domain.health.vitals import ProducerFigures
 from bus.errors import BusError, SpoolClosed, SpoolLocked

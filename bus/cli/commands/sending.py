@@ -16,7 +16,7 @@ from bus.cli.inputs import STANDARD_INPUT, guess_type, opened
 from bus.cli.lines import body_line, envelope_line
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
 from bus.cli.output import print_json, progress
-from bus.client.line import Line, decode_head
+from bus.client.spooling.line import Line, decode_head
 from bus.domain.message import check_destination
 from bus.domain.times import format_time
 from bus.errors import ReceiverRefused, ReceiverUnavailable

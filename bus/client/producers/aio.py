@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
-from bus.client.producers.confirms import unconfirmed
 from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
 from bus.client.producers.producer import CONFIRM_SECONDS, RELEASE_SECONDS, Preparing
+from bus.client.sending.confirms import unconfirmed
+from bus.client.spooling.writer import Writer
 from bus.client.tracing import sending
-from bus.client.writer import Writer
 from bus.errors import BusError, SpoolClosed
 
 _Found = TypeVar("_Found")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from bus.client.network.receivers import Receivers
 from bus.client.options import Options, Prepared
-from bus.client.producers.confirms import error_of
-from bus.client.receivers import Receivers
+from bus.client.sending.confirms import error_of
 from bus.errors import (
     AccessDenied,
     BusError,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, Self
 
 from bus.client.options import Prepared
-from bus.client.producers.confirms import unconfirmed
 from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
+from bus.client.sending.confirms import unconfirmed
 from bus.client.tracing import sending
 from bus.errors import BusError
 

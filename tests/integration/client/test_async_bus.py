@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bus import AsyncBus, InvalidDestination, SpoolFull
-from bus.client.home import homes
+from bus.client.spooling.home import homes
 from bus.client.sync import Bus
 from bus.errors import SpoolClosed
 from tests.integration.client.fake_receiver import FakeReceiver

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bus import Bus, SpoolFull
-from bus.client.home import homes
 from bus.client.outbox import Outbox
+from bus.client.spooling.home import homes
 from bus.errors import SpoolClosed, SpoolFailed
 from bus.spool import is_live
 from tests.harness.process import free_port

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bus import Bus
-from bus.client import event_shipping
+from bus.client.events import shipping as event_shipping
 from bus.domain.tracing.audit_ledger import ledger_of
 from bus.domain.tracing.events import Stage, decode_block
 from tests.harness.process import ROOT

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from bus import Bus
-from bus.client.home import homes
+from bus.client.spooling.home import homes
 from tests.harness.waiting import wait_until
 from tests.integration.client.fake_receiver import FakeReceiver
 

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from bus.cli.api import Api
-from bus.client.http import ReceiverClient
+from bus.client.network.http import ReceiverClient
 from bus.clock import SystemClock
 from bus.errors import ReceiverUnavailable
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from bus import Bus
-from bus.client import home
-from bus.client.lanes import CONSUMER
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER
 from bus.domain.message import Message, encode_message
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options

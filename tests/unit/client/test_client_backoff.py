@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.client.backoff import LONGEST_RETRY_AFTER, Backoff
+from bus.client.network.backoff import LONGEST_RETRY_AFTER, Backoff
 
 
 def test_waits_double_up_to_the_longest_with_full_jitter() -> None:

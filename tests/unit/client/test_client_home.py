@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.client import home
+from bus.client.spooling import home
 from bus.errors import SpoolLocked
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool, Options

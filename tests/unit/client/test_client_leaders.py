@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.client.receivers import MOST
+from bus.client.network.receivers import MOST
 from tests.unit.client.world import World, accepted, led, refused, world
 
 Judge = Callable[[dict[str, Any]], dict[str, Any]]

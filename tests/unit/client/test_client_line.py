@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from opentelemetry import trace as otel
 
 from bus import Bus
-from bus.client.line import (
+from bus.client.spooling.line import (
     Line,
     check_deliver_at,
     content_of,

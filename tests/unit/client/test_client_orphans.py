@@ -11,9 +11,9 @@ import apsw
 import httpx
 import pytest
 
-from bus.client import home
-from bus.client.lanes import CONSUMER
-from bus.client.orphans import MOST_ADOPTED
+from bus.client.sending.orphans import MOST_ADOPTED
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER
 from bus.errors import SpoolFailed
 from bus.spool import BlockingSpool, is_live
 from bus.spool import Options as SpoolOptions

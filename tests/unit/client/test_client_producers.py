@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from bus import Bus
-from bus.client import drain as drain_module
-from bus.client.drain import drain
-from bus.client.home import homes
 from bus.client.options import Options
-from bus.client.producers.marker import Marker
+from bus.client.sending import drain as drain_module
+from bus.client.sending.drain import drain
+from bus.client.spooling.home import homes
+from bus.client.spooling.marker import Marker
 from bus.domain.destination import Ordering, TransportName
 from bus.errors import (
     InvalidDestination,

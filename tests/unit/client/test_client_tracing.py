@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from bus import AsyncBus, Bus
-from bus.client.line import decode_line
+from bus.client.spooling.line import decode_line
 from bus.client.tracing import sending
 from bus.domain.tracing.context import parse_context
 from bus.errors import InvalidDestination

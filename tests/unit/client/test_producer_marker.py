@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bus.client import home
-from bus.client.lanes import CONSUMER
-from bus.client.producers import marker as marker_module
-from bus.client.producers.marker import Marker
+from bus.client.spooling import home
+from bus.client.spooling import marker as marker_module
+from bus.client.spooling.lanes import CONSUMER
+from bus.client.spooling.marker import Marker
 from bus.errors import NotLeader, SpoolFailed
 from bus.spool import Options
 from tests.unit.client.strict_network import Network, network

@@ -10,15 +10,15 @@ from typing import Any
 
 import httpx
 
-from bus.client import home
-from bus.client.daemon import Daemon
-from bus.client.lanes import CONSUMER, decode_rejected
-from bus.client.line import Line
 from bus.client.options import Options
 from bus.client.outbox import record_of
-from bus.client.producers.confirms import Confirms
-from bus.client.producers.marker import Marker
-from bus.client.sender import Sender, rejected, waiting
+from bus.client.sending.confirms import Confirms
+from bus.client.sending.daemon import Daemon
+from bus.client.sending.sender import Sender, rejected, waiting
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER, decode_rejected
+from bus.client.spooling.line import Line
+from bus.client.spooling.marker import Marker
 from bus.domain.identity import new_id
 from bus.spool import BlockingSpool
 from bus.spool import Options as SpoolOptions

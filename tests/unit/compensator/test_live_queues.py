@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bus.client import Bus
-from bus.client.home import homes, id_of
+from bus.client.spooling.home import homes, id_of
 from bus.domain.times import MINUTE
 from compensator.sweeper.live_queues import live_queues
 

@@ -13,9 +13,9 @@ from msgspec.json import encode
 
 from bus.bootstrap import Offers
 from bus.bootstrap.identity import claim_name
-from bus.client import home
-from bus.client.lanes import CONSUMER
-from bus.client.line import Line, encode_line
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER
+from bus.client.spooling.line import Line, encode_line
 from bus.clock import SystemClock
 from bus.cluster.leaders import COLLECTION, Lead, Task
 from bus.cluster.member import Member

@@ -132,8 +132,8 @@ def drain_spool(
     api_key: ApiKey = "",
 ) -> int:
     """Send what waits in a producer's queues whose process is gone, and remove the emptied directories."""
-    from bus.client.drain import drain  # noqa: PLC0415
-    from bus.client.home import homes  # noqa: PLC0415
+    from bus.client.sending.drain import drain  # noqa: PLC0415
+    from bus.client.spooling.home import homes  # noqa: PLC0415
 
     table = output.table("directory", "sent", "waiting", "rejected", "removed", "problem")
     found = homes(directory)

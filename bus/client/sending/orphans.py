@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus import spool
-from bus.client import home
-from bus.client.backoff import Backoff
 from bus.client.gate import GATE
-from bus.client.lanes import CONSUMER, REJECTED
+from bus.client.network.backoff import Backoff
+from bus.client.network.receivers import Receivers
 from bus.client.options import Options
-from bus.client.producers.marker import Marker
-from bus.client.producers.releasing import Releasing
-from bus.client.receivers import Receivers
-from bus.client.sender import Sender, oldest, waiting
+from bus.client.sending.releasing import Releasing
+from bus.client.sending.sender import Sender, oldest, waiting
+from bus.client.spooling import home
+from bus.client.spooling.lanes import CONSUMER, REJECTED
+from bus.client.spooling.marker import Marker
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord
 

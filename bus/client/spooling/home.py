@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.client.gate import GATE
-from bus.client.producers.marker import Marker
+from bus.client.spooling.marker import Marker
 from bus.errors import SpoolLocked
 from bus.spool import BlockingSpool, Options, is_live
 from bus.spool.lock import FILE_NAME

@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final
 
-from bus.client.event_shipping import EventShipping
+from bus.client.events.shipping import EventShipping
 from bus.client.gate import GATE
-from bus.client.http import EVENTS_THREAD
+from bus.client.network.http import EVENTS_THREAD
 from bus.client.options import Options, Prepared
 from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent
 from bus.errors import EventsUnavailable

@@ -7,15 +7,15 @@ from collections.abc import Container, Iterable
 from threading import Condition, Event
 
 from bus import spool
-from bus.client.backoff import Backoff
-from bus.client.http import Reply
+from bus.client.network.backoff import Backoff
+from bus.client.network.http import Reply
+from bus.client.network.receivers import CONFIGURED, Receivers
 from bus.client.options import REQUEST_LINES, Options
-from bus.client.orphans import Orphans
-from bus.client.producers.confirms import Confirms
-from bus.client.producers.marker import Marker
-from bus.client.producers.releasing import Releasing
-from bus.client.receivers import CONFIGURED, Receivers
-from bus.client.sender import Sender, waiting_lanes
+from bus.client.sending.confirms import Confirms
+from bus.client.sending.orphans import Orphans
+from bus.client.sending.releasing import Releasing
+from bus.client.sending.sender import Sender, waiting_lanes
+from bus.client.spooling.marker import Marker
 from bus.errors import SpoolClosed, SpoolError
 
 _log = logging.getLogger("bus.client")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from bus.client.backoff import Backoff
 from bus.client.gate import GATE
-from bus.client.home import id_of
-from bus.client.http import Reason, Reply, Result
-from bus.client.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
-from bus.client.line import decode_head, decode_line, encode_line
+from bus.client.network.backoff import Backoff
+from bus.client.network.http import Reason, Reply, Result
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
-from bus.client.producers.confirms import Confirms
+from bus.client.sending.confirms import Confirms
+from bus.client.spooling.batch import Batch
+from bus.client.spooling.home import id_of
+from bus.client.spooling.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
+from bus.client.spooling.line import decode_head, decode_line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.queue_report import QueueReport
 from bus.errors import SpoolError, SpoolFull
@@ -32,18 +33,6 @@ _TOO_MANY: Final = 429
 _AWAY: Final = 503
 _SHOWN: Final = 300
 _REPORTED: Final = 1.0
-
-
-class Batch(NamedTuple):
-    """Claimed records and the ids in their lines."""
-
-    records: list[Record]
-    ids: list[str]
-
-    @property
-    def lines(self) -> list[bytes]:
-        """What is posted."""
-        return [record.payload for record in self.records]
 
 
 class Sender:

@@ -10,15 +10,16 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from bus.client import home
-from bus.client.backoff import Backoff
-from bus.client.lanes import CONSUMER, REJECTED, decode_rejected, lane_of
-from bus.client.line import decode_line, encode_line
+from bus.client.network.backoff import Backoff
+from bus.client.network.receivers import Receivers
 from bus.client.options import Options
-from bus.client.producers.marker import Marker
-from bus.client.producers.releasing import Releasing
-from bus.client.receivers import Receivers
-from bus.client.sender import Batch, Sender, rejected, waiting
+from bus.client.sending.releasing import Releasing
+from bus.client.sending.sender import Sender, rejected, waiting
+from bus.client.spooling import home
+from bus.client.spooling.batch import Batch
+from bus.client.spooling.lanes import CONSUMER, REJECTED, decode_rejected, lane_of
+from bus.client.spooling.line import decode_line, encode_line
+from bus.client.spooling.marker import Marker
 from bus.clock import SystemClock
 from bus.ports.spool import NewRecord
 from bus.spool import BlockingSpool

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from bus.client.backoff import Backoff
-from bus.client.lanes import lane_of
-from bus.client.producers.marker import Marker
-from bus.client.receivers import Receivers
-from bus.client.sender import Sender, waiting_lanes
+from bus.client.network.backoff import Backoff
+from bus.client.network.receivers import Receivers
+from bus.client.sending.sender import Sender, waiting_lanes
+from bus.client.spooling.lanes import lane_of
+from bus.client.spooling.marker import Marker
 from bus.errors import SpoolFailed
 
 _log = logging.getLogger("bus.client")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from bus.client.gate import GATE
-from bus.client.http import Answer, Reason, ReceiverClient, Reply, Result
-from bus.client.lanes import destination_of
+from bus.client.network.http import Answer, Reason, ReceiverClient, Reply, Result
 from bus.client.options import Options
+from bus.client.spooling.batch import Batch
+from bus.client.spooling.lanes import destination_of
 from bus.domain.queue_report import QueueReport
-
-if TYPE_CHECKING:
-    from bus.client.sender import Batch
 
 _log = logging.getLogger("bus.client")
 CONFIGURED: Final = ""

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bus.client.backoff import LONGEST_RETRY_AFTER, Backoff
 from bus.client.gate import GATE
-from bus.client.http import ReceiverClient, Shipped
+from bus.client.network.backoff import LONGEST_RETRY_AFTER, Backoff
+from bus.client.network.http import ReceiverClient, Shipped
 from bus.client.options import Options
 
 _log = logging.getLogger("bus.client")

@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as TooLate
 from threading import Lock, Thread
 
 from bus.client.gate import GATE
-from bus.client.http import STRAIGHT_THREAD, ReceiverClient, Reply
+from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, Prepared
 from bus.errors import SpoolError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from threading import Lock
 
-from bus.client.http import Reason
-from bus.client.line import Head
+from bus.client.network.http import Reason
+from bus.client.spooling.line import Head
 from bus.errors import (
     AccessDenied,
     BusError,

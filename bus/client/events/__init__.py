@@ -1,0 +1,1 @@
+"""Trace events of a producer: written beside its spool, and shipped."""
