@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from bus.domain.headers import FALLBACK
 from bus.domain.queue_report import HEADER
-from bus.errors import BusError, InvalidMessage
+from bus.errors import BusError
 from bus.http.asgi import (
     JSON,
     Receive,
-    Refused,
     Scope,
     Send,
     answer,
-    encode,
     read_body,
     refusing,
     require_lines,
     require_post,
 )
-from bus.http.problem import problem, problem_of
+from bus.http.draft import Draft, draft_of_request
+from bus.http.messages import BATCH_BYTES, PREFIX, Accepted, content_of, drafts_of, results_of
 from bus.security.keyring import Keyring
 from bus.security.principals import Principal
 from bus.telemetry import metrics
-from receiver.draft import Draft, draft_of_line, draft_of_request
-from receiver.ingest import Accepted, Ingest
+from bus.telemetry.source_counters import SourceCounters
+from receiver.ingest import Ingest
 from receiver.producer_queues import ProducerQueues
 from receiver.rejections import Rejections
-from receiver.source_counters import SourceCounters
 
 _QUEUE: Final = HEADER.encode()
-PREFIX: Final = "/v1/messages"
-BATCH_LINES: Final = 1000
-BATCH_BYTES: Final = 16 * 2**20
 
 
 class IngestApp:
@@ -72,39 +67,16 @@ class IngestApp:
     async def _batch(self, headers: dict[bytes, bytes], principal: Principal, receive: Receive) -> tuple[int, bytes]:
         require_lines(headers, "a batch")
         body = await read_body(receive, headers, BATCH_BYTES)
-        lines = [line for line in body.split(b"\n") if line.strip()]
-        if len(lines) > BATCH_LINES:
-            raise Refused(problem(413, f"a batch has at most {BATCH_LINES} lines; this has {len(lines)}"))
-        drafts = [_read(line) for line in lines]
+        drafts = drafts_of(body)
         answers = await self._ingest.accept(drafts, principal)
         self._rejections.note(drafts, answers)
         if (told := headers.get(_QUEUE)) is not None:
             self._queues.note(told, drafts)
         if FALLBACK.encode() in headers:
             self._count_fallback(drafts, answers)
-        results = [_result(draft, answer) for draft, answer in zip(drafts, answers, strict=True)]
-        return 200, encode({"results": results})
+        return 200, results_of(drafts, answers)
 
     def _count_fallback(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
         for draft, accepted in zip(drafts, answers, strict=True):
             if isinstance(draft, Draft) and isinstance(accepted, Accepted) and not accepted.duplicate:
                 self._fallback.count(draft.destination, draft.source)
-
-
-def _read(line: bytes) -> Draft | BusError:
-    try:
-        return draft_of_line(line)
-    except InvalidMessage as error:
-        return error
-
-
-def content_of(answer: Accepted) -> bytes:
-    """Return the body of the answer to a single message."""
-    return b'{"id": "%s", "duplicate": %s}' % (answer.id.encode(), b"true" if answer.duplicate else b"false")
-
-
-def _result(draft: Draft | BusError, answer: Accepted | BusError) -> dict[str, Any]:
-    if isinstance(answer, Accepted):
-        return {"id": answer.id, "status": "duplicate" if answer.duplicate else "accepted"}
-    given = draft.id if isinstance(draft, Draft) else ""
-    return {"id": given or None, "status": "rejected", "error": problem_of(answer)}

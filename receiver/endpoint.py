@@ -8,12 +8,12 @@ from typing import Final
 
 from bus.errors import BusError
 from bus.http.asgi import Field
+from bus.http.draft import IDENTIFYING, draft_of_request
 from bus.http.endpoint import Answering
+from bus.http.messages import PREFIX, Accepted, content_of
 from bus.security.keyring import Keyring
 from bus.security.principals import Principal
-from receiver.app import PREFIX, content_of
-from receiver.draft import IDENTIFYING, draft_of_request
-from receiver.ingest import Accepted, Ingest
+from receiver.ingest import Ingest
 
 _TARGET: Final = re.compile(PREFIX.encode() + rb"/([A-Za-z0-9._-]+)")
 _AWAITED: Final = IDENTIFYING | {b"content-encoding", b"transfer-encoding"}

@@ -11,12 +11,13 @@ from bus.cluster.leaders import Leaders, Task
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import PREFIX, PeerKey, Peers
 from bus.errors import BusError, PeerUnavailable, RefusedElsewhere
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.http.problem import Problem, problem_of
 from bus.security.principals import Principal
 from bus.sentences import sentence
 from bus.transports.chains.chains import Chains
-from receiver.draft import Draft
-from receiver.ingest import Accepted, Ingest
+from receiver.ingest import Ingest
 
 ACCEPT: Final = f"{PREFIX}/accept"
 

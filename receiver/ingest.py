@@ -18,6 +18,8 @@ from bus.domain.message import Message, check_size, encode_message
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidMessage
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -26,8 +28,8 @@ from bus.ports.spool import NewRecord, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
+from bus.telemetry.source_counters import SourceCounters
 from receiver.destinations import find_destination, no_producers
-from receiver.draft import Draft
 from receiver.duplicates import (
     MOST_AHEAD,
     Claim,
@@ -43,19 +45,11 @@ from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.repetitions import Repetitions
-from receiver.source_counters import SourceCounters
 from receiver.strict_writing import Produced, StrictWriting
 
 _PATIENCE: Final = 0.1
 _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
 _said: Final = operator.attrgetter(*_SAID)
-
-
-class Accepted(NamedTuple):
-    """A message that is durable in the receiver's spool, now or since an earlier request."""
-
-    id: str
-    duplicate: bool
 
 
 class _Fresh(NamedTuple):

@@ -9,9 +9,9 @@ from bus.domain.health.vitals import ProducerFigures
 from bus.domain.queue_report import parse_queue_report
 from bus.domain.times import MINUTE
 from bus.errors import BusError
+from bus.http.draft import Draft
 from bus.ports.clock import Clock
 from bus.telemetry import metrics
-from receiver.draft import Draft
 
 _KEPT: Final = 1000
 _TOLD: Final = 50

@@ -8,10 +8,10 @@ from typing import Final
 from bus.domain.health.vitals import RejectedFigures
 from bus.domain.times import DAY
 from bus.errors import BusError
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.http.problem import is_kept_trying, problem_of
 from bus.ports.clock import Clock
-from receiver.draft import Draft
-from receiver.ingest import Accepted
 
 _MOST: Final = 100
 _SHOWN: Final = 200

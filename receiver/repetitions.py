@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from bus.errors import BusError
+from bus.http.draft import Draft
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
-from receiver.draft import Draft
 from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, name_of
 
 _LOOK_AGAIN: Final = 0.005

@@ -6,8 +6,9 @@ import asyncio
 
 from bus.bootstrap import Context, Offers
 from bus.cluster.writing_again import AGAIN, WritingAgainApp
+from bus.http.messages import PREFIX
 from bus.transports.publishing import DestinationPublisher
-from receiver.app import PREFIX, IngestApp
+from receiver.app import IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.endpoint import MessageEndpoint

@@ -28,6 +28,8 @@ from bus.domain.identity import new_id
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import Conflict, NotFound, StoreUnavailable
+from bus.http.draft import Draft
+from bus.http.messages import PREFIX
 from bus.ports.poster import PostResult
 from bus.ports.spool import NewRecord
 from bus.registry import Registry
@@ -48,8 +50,6 @@ from bus.testing.transport import MemoryTransport
 from bus.transports.router import TransportRouter
 from compensator.role import CompensatorService
 from dispatcher.role import DispatcherService
-from receiver.app import PREFIX
-from receiver.draft import Draft
 from receiver.role import ReceiverService
 
 CODE = "orders"

@@ -24,10 +24,11 @@ from schemathesis.specs.openapi.checks import (
 from admin.document import Document
 from bus.domain.delivery.delivery import Status
 from bus.domain.message import Message
+from bus.http.messages import PREFIX
 from bus.ports.sampling import Sampled
 from bus.serving import Gateway
 from bus.transports.publishing import DestinationPublisher
-from receiver.app import PREFIX, IngestApp
+from receiver.app import IngestApp
 from receiver.documented import PATHS
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.events_app import PATH as EVENTS_PATH

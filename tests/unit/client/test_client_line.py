@@ -29,7 +29,7 @@ from bus.client.spooling.line import (
 )
 from bus.domain.texts import check_ascii, check_text
 from bus.errors import InvalidMessage
-from receiver.draft import draft_of_line
+from bus.http.draft import draft_of_line
 
 NEW_ID = "019a0000-0000-7000-8000-000000000000"
 

@@ -10,6 +10,8 @@ from bus.domain.identity import new_id
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreUnavailable
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.ports.claims import Claims
 from bus.ports.spans import NO_SPANS, Spans
 from bus.registry import Registry
@@ -24,9 +26,8 @@ from bus.testing.transport import MemoryTransport
 from bus.transports.publishing import DestinationPublisher
 from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
-from receiver.draft import Draft
 from receiver.duplicates import IdempotencyKeys, Recent
-from receiver.ingest import Accepted, Elsewhere, Ingest
+from receiver.ingest import Elsewhere, Ingest
 from receiver.placement import Placement
 from receiver.producer_queues import ProducerQueues
 from receiver.publishing import SpoolPublisher

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bus.domain.identity import new_id
 from bus.http.asgi import Receive, Scope, Send, answer
+from bus.http.messages import PREFIX
 from bus.http.protocol import LONGEST_HEAD
 from bus.testing.clock import NOON
-from receiver.app import PREFIX
 from tests.unit.receiver.receiver_world import World
 
 LIMIT = 1000

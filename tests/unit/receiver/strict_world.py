@@ -14,13 +14,13 @@ from bus.domain.destination import Ordering, TransportName
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain, Role
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
+from bus.http.messages import PREFIX
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import NOON, ManualClock
 from bus.testing.cluster import alone, leading
 from bus.transports.chains.chains import Chains
 from bus.transports.chains.transport import ChainTransport
 from bus.transports.router import TransportRouter
-from receiver.app import PREFIX
 from receiver.forwarding import Forwarding
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp

@@ -13,14 +13,14 @@ from bus.cluster.member import Member
 from bus.cluster.peers import PeerKey
 from bus.domain.destination import Destination, Ordering
 from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFull
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.http.problem import problem_of
 from bus.registry import Registry
 from bus.security.principals import ANYONE, Principal
 from bus.security.secrets import SecretBox
 from bus.testing.cluster import without_groups
-from receiver.draft import Draft
 from receiver.forwarding import ForwardedApp, Forwarding
-from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import World
 
 LIMITED = Principal("key-1", "shop", ("producer",), ("orders", "free"), rate=1.0, burst=2)

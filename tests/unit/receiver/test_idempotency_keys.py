@@ -11,9 +11,9 @@ from bus.errors import (
     Conflict,
     SpoolFull,
 )
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.security.principals import ANYONE, Principal
-from receiver.draft import Draft
-from receiver.ingest import Accepted
 from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 

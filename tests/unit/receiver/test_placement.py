@@ -9,13 +9,13 @@ from bus.domain.lanes import STORE, accepted_lane
 from bus.domain.message import decode_message, encode_message
 from bus.domain.tracing.events import Stage
 from bus.errors import BusError, InvalidMessage, QuotaUsedUp
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.ports.transport import Outgoing
 from bus.testing.spool import MemorySpool
 from bus.testing.writes import message
 from bus.transports.direct import DirectTransport
 from bus.transports.router import TransportRouter
-from receiver.draft import Draft
-from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import ANYONE, World
 
 LANE = accepted_lane("orders")

@@ -8,8 +8,8 @@ import httpx
 
 from bus.domain.health.vitals import ProducerFigures
 from bus.domain.times import MINUTE
+from bus.http.draft import draft_of_line
 from bus.telemetry import metrics
-from receiver.draft import draft_of_line
 from tests.unit.receiver.receiver_world import World
 
 NDJSON = {"content-type": "application/x-ndjson"}

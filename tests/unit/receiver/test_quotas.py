@@ -9,10 +9,10 @@ import pytest
 
 from bus.domain.health.vitals import TurnedAwayFigures
 from bus.errors import QuotaUsedUp
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.security.principals import ANYONE, Principal
 from bus.telemetry import metrics
-from receiver.draft import Draft
-from receiver.ingest import Accepted
 from tests.unit.receiver.receiver_world import World
 
 LIMIT = 100_000

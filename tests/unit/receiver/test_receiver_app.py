@@ -13,7 +13,7 @@ import pytest
 from bus.domain.identity import new_id
 from bus.domain.times import DAY
 from bus.errors import SpoolClosed, SpoolFailed, SpoolFull
-from receiver.app import BATCH_BYTES, BATCH_LINES
+from bus.http.messages import BATCH_BYTES, BATCH_LINES
 from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 

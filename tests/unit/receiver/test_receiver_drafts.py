@@ -13,8 +13,8 @@ from bus.domain.headers import check_header
 from bus.domain.identity import new_id
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
+from bus.http.draft import Draft, draft_of_line, draft_of_request
 from bus.testing.writes import NOON
-from receiver.draft import Draft, draft_of_line, draft_of_request
 from receiver.duplicates import scope_of
 
 ID = new_id(NOON, bytes(range(10)))

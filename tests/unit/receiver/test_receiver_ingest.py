@@ -23,10 +23,10 @@ from bus.errors import (
     SpoolFull,
     StoreUnavailable,
 )
+from bus.http.draft import Draft
+from bus.http.messages import Accepted
 from bus.security.principals import ANYONE, Principal
 from bus.testing.writes import message, outcome
-from receiver.draft import Draft
-from receiver.ingest import Accepted
 from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World, drafts
 

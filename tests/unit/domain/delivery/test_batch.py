@@ -21,8 +21,8 @@ from bus.domain.delivery.batch import (
 from bus.domain.delivery.delivery import BatchMark
 from bus.domain.message import Message
 from bus.domain.subscription import BatchFormat
+from bus.http.draft import draft_of_line
 from bus.testing.writes import message
-from receiver.draft import draft_of_line
 
 JSON = "application/json"
 documents = st.recursive(
