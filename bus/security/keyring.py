@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from bus.errors import AccessDenied, Conflict, NotFound, StoreError
+from bus.http.hosts import is_loopback
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 from bus.security.key_uses import KeyUses
@@ -25,7 +26,6 @@ _log = logging.getLogger(__name__)
 KEYS: Final = "keys"
 USERS: Final = "users"
 _BEARER: Final = b"bearer "
-_LOCAL_HOSTS: Final = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 _CACHED: Final = 10_000
 _FOLLOW: Final = 1.0
 _SAVE_USES: Final = 60  # loads
@@ -127,7 +127,7 @@ class Keyring:
             401: a key is needed, or is wrong. 403: the bus is open, and the Host is another's (DNS rebinding).
         """
         if self.is_open:
-            if not self.is_local(host):
+            if not is_loopback(host):
                 raise AccessDenied(
                     sentence("without keys the bus answers on loopback names only"), hint="bus key create"
                 )
@@ -139,10 +139,6 @@ class Keyring:
         known = self._seen.get(authorization) or self._verify(authorization)
         self._uses.note(known.id)
         return known
-
-    def is_local(self, host: bytes | None) -> bool:
-        """Whether a Host header names this machine's loopback."""
-        return host is not None and _name(host) in _LOCAL_HOSTS
 
     def all_keys(self) -> list[StoredKey]:
         """Return all keys, the oldest first."""
@@ -390,12 +386,6 @@ def _bearer(authorization: bytes) -> str:
     if authorization[: len(_BEARER)].lower() != _BEARER:
         raise AccessDenied(sentence("the Authorization header is not Bearer KEY"), status=401)
     return authorization[len(_BEARER) :].strip().decode("latin-1")
-
-
-def _name(host: bytes) -> bytes:
-    """Return a Host header without its port."""
-    name, colon, port = host.rpartition(b":")
-    return (name if colon and port.isdigit() else host).lower()
 
 
 def _no_key(key_id: str) -> NotFound:

@@ -15,6 +15,7 @@ from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
 from bus.http.asgi import JSON, Receive, Refusal, Scope, Send, answer
+from bus.http.hosts import is_loopback
 from bus.http.problem import Problem, failure, problem
 from bus.serving.exposition import Exposition
 from bus.serving.sockets import PAGES
@@ -102,8 +103,7 @@ class Gateway:
 
     def _is_for_us(self, scope: Scope) -> bool:
         """Whether the Host header is allowed: without keys only loopback names are, because of DNS rebinding."""
-        keyring = self._context.keyring
-        return not keyring.is_open or keyring.is_local(dict(scope["headers"]).get(b"host"))
+        return not self._context.keyring.is_open or is_loopback(dict(scope["headers"]).get(b"host"))
 
     def _may_scrape(self, scope: Scope) -> bool:
         wanted = self._context.settings.metrics_key

@@ -18,13 +18,14 @@ from bus import garbage
 from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.files import allow_open_files
+from bus.http.server import bind, url_of
 from bus.observing.disks import watch_of
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
 from bus.serving.late_stop import tell_when_late
 from bus.serving.place import Place, left_behind
-from bus.serving.server import Server, Shared, bind, config, url_of
+from bus.serving.server import Server, Shared, config
 from bus.serving.watchdog import Watchdog
 from bus.settings import Settings
 from bus.telemetry import metrics

@@ -1,57 +1,30 @@
-"""The HTTP server, and the socket that it listens on."""
+"""The HTTP server of a bus's process."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
-import socket
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-import uvicorn
-
 from bus.bootstrap import Asgi
-from bus.errors import ConfigurationError
 from bus.http.endpoint import Endpoint
 from bus.http.protocol import HttpProtocol
+from bus.http.server import HttpServer, configured
 from bus.security.clients import networks_of
 from bus.serving.sockets import Sockets
 from bus.settings import Settings
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from bus.http.forwarding import Elsewhere
     from bus.serving.passing import Passed
 
-_KEEP_ALIVE: Final = 75
-_BACKLOG: Final = 2048
-_DATE_CHANGES: Final = 1.0
 _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 
 
-class Server(uvicorn.Server):
-    """uvicorn without signal handlers of its own: the roles stop in order. ``serves`` is set once it answers."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.serves = asyncio.Event()
-        self._stopping = asyncio.Event()
-
-    def stop(self) -> None:
-        """Take no more connections, and have ``serve`` return once requests in flight are answered."""
-        self.should_exit = True
-        self._stopping.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve, and tell who waits for it."""
-        await super().startup(sockets)
-        self.serves.set()
+class Server(HttpServer):
+    """A server that also serves connections which another process of the port has accepted."""
 
     async def adopt(self, passed: Passed) -> None:
         """Serve a connection that another process has accepted, from what it has read."""
@@ -69,13 +42,6 @@ class Server(uvicorn.Server):
         )
         protocol.already_read = already_read
         return protocol
-
-    async def main_loop(self) -> None:
-        """Keep the Date of answers right, until ``stop``."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_DATE_CHANGES):
-                    await self._stopping.wait()
 
 
 class Shared(NamedTuple):
@@ -101,20 +67,14 @@ def config(
 
         protocol = ForwardingProtocol
         fields |= {"shared_port": shared.port, "elsewhere": shared.elsewhere}
-    return uvicorn.Config(
+    return configured(
         app,
-        loop="uvloop",
-        http=type("TimedProtocol", (protocol,), fields),
+        protocol,
+        fields,
+        settings.drain_timeout,
         ws=cast("type[asyncio.Protocol]", partial(_socket, sockets, settings.receive_timeout)),
         ws_max_size=_LONGEST_MESSAGE,
         ws_per_message_deflate=False,  # costs memory for each page that is open, and CPU beside the messages
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=round(settings.drain_timeout),
     )
 
 
@@ -123,36 +83,3 @@ def _socket(sockets: Sockets, deadline: float, **fields: Any) -> asyncio.Protoco
     from bus.serving.page_socket import PageSocket  # noqa: PLC0415 - only once a page is open
 
     return PageSocket(sockets, deadline, **fields)
-
-
-def bind(host: str, port: int, *, shares: bool = False, listens: bool = True) -> socket.socket:
-    """Return a socket that ``listens``; others of this user may listen on the same port if it ``shares``.
-
-    Raises
-    ------
-    ConfigurationError
-        That is not possible.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shares:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    try:
-        listener.bind((host, port))
-        if listens:
-            listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        reason = "in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {reason}", hint="choose another with --port"
-        ) from error
-    listener.setblocking(False)
-    return listener
-
-
-def url_of(listener: socket.socket) -> str:
-    """Return the URL of a socket that listens."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.errors import ConfigurationError
+from bus.http.server import bind, url_of
 from bus.serving.announcement import Announcement
 from bus.serving.place import Place
-from bus.serving.server import bind, url_of
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs
 

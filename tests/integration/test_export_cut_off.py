@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from admin.routes import exports
-from bus.serving.server import Server, bind, config, url_of
+from bus.http.server import bind, url_of
+from bus.serving.server import Server, config
 from bus.settings import Settings
 from tests.unit.admin.admin_world import World
 

@@ -12,8 +12,9 @@ import pytest
 import uvicorn
 
 from bus.http.asgi import Receive, Scope, Send, answer
+from bus.http.server import bind
 from bus.serving.passing import Passing, take_passed
-from bus.serving.server import Server, Shared, bind, config
+from bus.serving.server import Server, Shared, config
 from bus.settings import Settings
 from tests.harness.waiting import until
 
