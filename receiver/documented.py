@@ -67,9 +67,10 @@ PATHS: Final[dict[str, Any]] = {
                 "At most 1,000 lines and 16 MiB. Answered once every accepted line is on disk. A line is an object "
                 "with `destination` and either `body` (JSON) or `body_base64`, and what else is known of `id`, "
                 "`biz_id`, `key`, `routing_key`, `source`, `sent_at`, `deliver_at`, `headers`, `content_type`, "
-                "`idempotency_key`, `traceparent`, `tracestate`, `original_id`, `replay` and `producer`, the epoch of "
-                "the lease (`POST /v1/producers/{destination}`) under which it is sent to a strictly ordered "
-                "destination. The `error` of a line has `leader` where another process sends to its destination."
+                "`idempotency_key`, `traceparent`, `tracestate`, `original_id`, `replay`, `event` (source and id of a "
+                "CloudEvent, taken once) and `producer`, the epoch of the lease (`POST /v1/producers/{destination}`) "
+                "under which it is sent to a strictly ordered destination. The `error` of a line has `leader` where "
+                "another process sends to its destination."
             ),
             "operationId": "send_messages",
             "security": by_key(),

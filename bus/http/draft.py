@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Final
 from urllib.parse import unquote
 
@@ -77,6 +77,7 @@ class _Line(msgspec.Struct):
     tracestate: str | None = None
     original_id: str | None = None
     replay: str | None = None
+    event: tuple[str, str] | None = None
     producer: Annotated[int, msgspec.Meta(ge=0, le=_GREATEST)] | None = None
     body: msgspec.Raw = msgspec.Raw()
     body_base64: str | None = None
@@ -144,9 +145,10 @@ def draft_of_line(line: bytes) -> Draft:
         deliver_at=_time(found.deliver_at or "", "deliver_at"),
         traceparent=check_ascii(found.traceparent or "", "traceparent"),
         tracestate=check_ascii(found.tracestate or "", "tracestate"),
-        idempotency_key=check_text(found.idempotency_key or "", "idempotency_key"),
+        idempotency_key=check_text(found.idempotency_key or "", "idempotency_key") or _key_of(found.event or ()),
         original_id=_id(found.original_id, "original_id") if found.original_id else "",
         replay=_replay(found.replay, "replay") if found.replay else "",
+        event=found.event or (),
         producer=found.producer or 0,
     )
 
@@ -192,12 +194,17 @@ def _cloud_event(draft: Draft, events: dict[str, str]) -> None:
     source, event_id = unquote(events.get("ce-source", "")), unquote(events.get("ce-id", ""))
     draft.source = draft.source or check_text(source, "ce-source")
     if event_id and not draft.idempotency_key:
-        draft.idempotency_key = f"ce:{source}:{event_id}"  # for people: another event may read the same
         draft.event = (source, event_id)
+        draft.idempotency_key = _key_of(draft.event)
     draft.biz_id = draft.biz_id or check_text(unquote(events.get("ce-subject", "")), "ce-subject")
     draft.key = draft.key or check_text(unquote(events.get("ce-partitionkey", "")), "ce-partitionkey")
     if events.get("ce-time") and not draft.sent_at:
         draft.sent_at = _time(events["ce-time"], "ce-time")
+
+
+def _key_of(event: Sequence[str]) -> str:
+    """Return the key of an event for people, to whom another one may read the same; empty for none."""
+    return ":".join(("ce", *event)) if event else ""
 
 
 def _text(name: bytes, value: bytes) -> str:

@@ -29,7 +29,8 @@ Kind = TypeVar("Kind")
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of a line, as OpenAPI names them; ``body`` holds JSON made here, ``body_base64`` anything else.
 
-    ``producer`` is the epoch of the lease under which it is sent to a strictly ordered destination, 0 for none.
+    ``producer`` is the epoch of the lease under which it is sent to a strictly ordered destination, 0 for none;
+    ``event`` has source and id of a CloudEvent that came by HTTP.
     """
 
     id: str
@@ -46,6 +47,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceparent: str = ""
     tracestate: str = ""
     original_id: str = ""
+    replay: str = ""
+    event: tuple[str, ...] = ()
     producer: int = 0
     body: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     body_base64: bytes | msgspec.UnsetType = msgspec.UNSET

@@ -146,6 +146,16 @@ def test_two_events_are_not_taken_for_one_nor_for_a_key_that_reads_the_same() ->
     assert both.repeats == key.repeats
 
 
+def test_an_event_is_the_same_by_a_line() -> None:
+    draft = single(("ce-source", "urn:a"), ("ce-id", "x" * 1_000))
+    same = line(body=1, event=["urn:a", "x" * 1_000])
+    assert (same.repeats, same.idempotency_key) == (draft.repeats, draft.idempotency_key)
+    assert line(body=1, event=["urn:a", "1"], idempotency_key="own").idempotency_key == "own"
+    for wrong in (["urn:a"], ["a", "b", "c"], "a", [1, 2]):
+        with pytest.raises(InvalidMessage):
+            line(body=1, event=wrong)
+
+
 def test_the_buss_own_headers_win_over_those_of_a_cloud_event() -> None:
     event = [("ce-source", "s"), ("ce-id", "1"), ("ce-subject", "2"), ("ce-partitionkey", "3"), ("ce-time", "nonsense")]
     own = [("bus-source", "S"), ("idempotency-key", "I"), ("bus-biz-id", "B"), ("bus-key", "K")]
@@ -209,7 +219,7 @@ def test_a_line_has_every_field() -> None:
 
 OPTIONAL = (
     *("id", "biz_id", "key", "routing_key", "source", "sent_at", "headers", "content_type", "deliver_at"),
-    *("idempotency_key", "traceparent", "tracestate", "original_id", "replay"),
+    *("idempotency_key", "traceparent", "tracestate", "original_id", "replay", "event"),
 )
 
 
