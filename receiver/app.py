@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bus.domain.headers import FALLBACK
-from bus.domain.queue_report import HEADER
+from bus.domain.queue_report import HEADER, SOURCE
 from bus.errors import BusError
 from bus.http.asgi import (
     JSON,
@@ -30,6 +30,7 @@ from receiver.producer_queues import ProducerQueues
 from receiver.rejections import Rejections
 
 _QUEUE: Final = HEADER.encode()
+_SOURCE: Final = SOURCE.encode()
 
 
 class IngestApp:
@@ -71,7 +72,7 @@ class IngestApp:
         answers = await self._ingest.accept(drafts, principal)
         self._rejections.note(drafts, answers)
         if (told := headers.get(_QUEUE)) is not None:
-            self._queues.note(told, drafts)
+            self._queues.note(told, headers.get(_SOURCE, b""), drafts)
         if FALLBACK.encode() in headers:
             self._count_fallback(drafts, answers)
         return 200, results_of(drafts, answers)

@@ -26,10 +26,14 @@ class ProducerQueues:
         self._clock = clock
         self._found: dict[str, tuple[ProducerFigures, int]] = {}
 
-    def note(self, header: bytes, drafts: Sequence[Draft | BusError]) -> None:
-        """Take in the header of a batch; its source is that of its messages. One that says nothing is ignored."""
+    def note(self, header: bytes, named: bytes, drafts: Sequence[Draft | BusError]) -> None:
+        """Take in the header of a batch; one that says nothing is ignored.
+
+        Its source is ``named``, else that of its messages.
+        """
         report = parse_queue_report(header)
-        source = next((draft.source for draft in drafts if isinstance(draft, Draft)), None)
+        of_messages = next((draft.source for draft in drafts if isinstance(draft, Draft)), None)
+        source = named.decode(errors="replace") or of_messages
         if report is None or source is None:
             return
         self._found.pop(report.id, None)

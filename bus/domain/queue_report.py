@@ -6,6 +6,8 @@ import re
 from typing import Final, NamedTuple
 
 HEADER: Final = "bus-queue"
+SOURCE: Final = "bus-source"
+"""The header beside it with the source of a queue whose messages have several."""
 _LONGEST: Final = 100
 _TEXT: Final = re.compile(rb"records=([0-9]{1,15}), oldest_ms=([0-9]{1,15}), id=([0-9a-f]{8})")
 
@@ -21,11 +23,14 @@ class QueueReport(NamedTuple):
         For how long (ms) the first of them has waited, by the producer's clock.
     id
         Tells queues of one source apart.
+    source
+        Whose it is, where it says so; else whose its messages are.
     """
 
     records: int
     oldest: int
     id: str
+    source: str = ""
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.domain.headers import FALLBACK
-from bus.domain.queue_report import HEADER, QueueReport
+from bus.domain.queue_report import HEADER, SOURCE, QueueReport
 
 if TYPE_CHECKING:
     import ssl
@@ -182,9 +182,11 @@ class ReceiverClient:
         ``is_straight`` tells the receiver that no disk of this machine has them, ``queue`` what waits there.
         """
         httpx = self._httpx
-        headers = {FALLBACK: "1"} if is_straight else {}
+        headers = {FALLBACK.encode(): b"1"} if is_straight else {}
         if queue is not None:
-            headers[HEADER] = queue.text
+            headers[HEADER.encode()] = queue.text.encode()
+            if queue.source:
+                headers[SOURCE.encode()] = queue.source.encode()
         try:
             with self._http.stream("POST", self._address, content=b"\n".join(lines), headers=headers) as response:
                 return self._read(response, ids)

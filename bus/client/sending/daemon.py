@@ -40,7 +40,7 @@ class Daemon:
         self._clock = options.clock
         self._spool = own
         self._confirms = confirms
-        self._own = Sender(own, self._clock, self._backoff, confirms)
+        self._own = Sender(own, self._clock, self._backoff, confirms, options.source)
         self._releasing = Releasing(marker, self._own, self._backoff())
         self._orphans = Orphans(own, options, self._backoff)
         self._receivers = Receivers(options)

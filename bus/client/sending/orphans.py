@@ -88,7 +88,8 @@ class Orphans:
         adopted = home.adopt(directory, spool.Options(consumers=(CONSUMER,), cache_bytes=_CACHE))
         if adopted is None:
             return
-        sender = Sender(adopted, self._options.clock, self._new_backoff)
+        source = self._options.source if is_own else ""
+        sender = Sender(adopted, self._options.clock, self._new_backoff, source=source)
         marker = Marker(directory)
         marker.end(marker.codes)
         releasing = Releasing(marker, sender, self._new_backoff())

@@ -47,6 +47,8 @@ class Sender:
         Makes the backoff of a lane.
     confirms
         Told what becomes of messages, where somebody may wait for that.
+    source
+        Whose queue the receiver is told it is, where that is known.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Sender:
         clock: WallAndMonotonic,
         new_backoff: Callable[[], Backoff],
         confirms: Confirms | None = None,
+        source: str = "",
     ) -> None:
         self.spool = spool
         self._clock = clock
         self._new_backoff = new_backoff
         self._confirms = confirms
+        self._source = source
         self._lanes: dict[str, Backoff] = {}
         self._most: dict[str, int] = {}
         self._unsettled = False
@@ -288,7 +292,8 @@ class Sender:
         except SpoolError:
             return None
         now = self._clock.now()
-        return QueueReport(waiting(stats), now - min(oldest(stats), default=now), number) if number else None
+        age = now - min(oldest(stats), default=now)
+        return QueueReport(waiting(stats), age, number, self._source) if number else None
 
     def stats(self) -> SpoolStats:
         """Return the spool's counts."""

@@ -52,6 +52,17 @@ async def test_the_last_word_of_a_queue_counts() -> None:
     assert metrics.REGISTRY.get_sample_value("bus_producer_oldest_seconds", {"source": "shop"}) == 0.03
 
 
+async def test_a_queue_with_messages_of_many_is_whose_it_says() -> None:
+    world = await opened()
+    transport = httpx.ASGITransport(world.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        headers = {**NDJSON, "bus-queue": old(1), "bus-source": "agent-\u00fc".encode()}
+        await client.post("/v1/messages", content=LINE, headers=headers)
+        headers |= {"bus-queue": old(2), "bus-source": b"\xff" * 300}
+        await client.post("/v1/messages", content=LINE, headers=headers)
+    assert {one.source for one in world.queues.told()} == {"agent-\u00fc", "\ufffd" * 200}
+
+
 async def test_what_says_nothing_is_ignored() -> None:
     world = await opened()
     await post(world, "records=a lot")
@@ -62,12 +73,12 @@ async def test_what_says_nothing_is_ignored() -> None:
 async def test_strangers_fill_no_memory() -> None:
     world = await opened()
     for number in range(1010):
-        world.queues.note(old(number, number).encode(), [])
+        world.queues.note(old(number, number).encode(), b"", [])
     assert not world.queues._found
     await post(world, old(5000, 5000))
     drafts = [draft_of_line(LINE)]
     for number in range(1010):
-        world.queues.note(old(number, number).encode(), drafts)
+        world.queues.note(old(number, number).encode(), b"", drafts)
     assert len(world.queues._found) == 1000
     told = world.queues.told()
     assert len(told) == 50
