@@ -13,15 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bus.client import AsyncBus, Bus
+    from bus.client import AsyncBus, Bus, BusHandler
     from bus.errors import BusError, InvalidDestination, MessageTooLarge, SpoolFull
 
-__all__ = ["AsyncBus", "Bus", "BusError", "InvalidDestination", "MessageTooLarge", "SpoolFull"]
+__all__ = ["AsyncBus", "Bus", "BusError", "BusHandler", "InvalidDestination", "MessageTooLarge", "SpoolFull"]
 
 _HOMES = {
     "AsyncBus": "bus.client",
     "Bus": "bus.client",
     "BusError": "bus.errors",
+    "BusHandler": "bus.client",
     "InvalidDestination": "bus.errors",
     "MessageTooLarge": "bus.errors",
     "SpoolFull": "bus.errors",

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bus.client.aio import AsyncBus
+    from bus.client.logs import BusHandler
     from bus.client.sync import Bus
 
-__all__ = ["AsyncBus", "Bus"]
+__all__ = ["AsyncBus", "Bus", "BusHandler"]
 
-_HOMES = {"AsyncBus": "bus.client.aio", "Bus": "bus.client.sync"}
+_HOMES = {"AsyncBus": "bus.client.aio", "Bus": "bus.client.sync", "BusHandler": "bus.client.logs"}
 
 
 def __getattr__(name: str) -> Any:
