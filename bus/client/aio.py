@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Self
 
-from bus.client.options import Prepared
+from bus.client.network.awaited import sent_straight
 from bus.client.producers.aio import AsyncProducer
 from bus.client.spooling.writer import Writer
 from bus.client.sync import CLOSE_SECONDS, Bus
@@ -77,17 +77,10 @@ class AsyncBus:
             except SpoolClosed:
                 raise
             except SpoolError as refusal:
-                await self._send_straight(prepared, refusal)
+                (failure,) = await sent_straight(self._bus.straight, [prepared], refusal)
+                if failure is not None:
+                    raise failure from None
             return prepared.id
-
-    async def _send_straight(self, prepared: Prepared, refusal: SpoolError) -> None:
-        straight, seconds = self._bus.straight, self._bus.straight.seconds
-        verdict = straight.submit(prepared, refusal)
-        waiting = asyncio.wrap_future(verdict)
-        done, _ = await asyncio.wait([waiting], timeout=seconds)
-        problem = waiting.result() if done else straight.give_up(verdict)
-        if problem:
-            raise straight.failure(refusal, problem)
 
     def sender(self, destination: str, *, wait: float | None = 0.0) -> AsyncProducer:
         """Return a sender that takes the lease of a strictly ordered destination when its ``async with`` begins.

@@ -100,6 +100,11 @@ class Outbox:
             return True
 
     @property
+    def trouble(self) -> str:
+        """Why the receiver took nothing when it was last asked; empty when it did, or was not asked yet."""
+        return self._daemon.trouble
+
+    @property
     def pending(self) -> int:
         """How many messages wait to be taken by the receiver."""
         return waiting(self.stats())

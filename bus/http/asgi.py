@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -9,12 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from bus.errors import BusError, MessageTooLarge
-from bus.http.problem import CONTENT_TYPE, Problem, fields_of, problem, problem_of
+from bus.http.problem import CONTENT_TYPE, Problem, failure, fields_of, problem, problem_of
 
+_log = logging.getLogger(__name__)
 Event = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Field = tuple[bytes, bytes]
 
 JSON: Final = "application/json"
@@ -27,6 +30,18 @@ async def answer(send: Send, status: int, content: bytes, content_type: str, *fi
     head = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(content)), *fields]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": content})
+
+
+async def guarded(app: App, scope: Scope, receive: Receive, send: Send) -> None:
+    """Have an application answer; what goes wrong inside is logged, and answered unless an answer has begun."""
+    try:
+        await app(scope, receive, send)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the peer gets an answer
+        try:
+            await Refusal(failure())(scope, receive, send)
+        except Exception:  # noqa: BLE001 - the server's own, since an answer has begun; it logs ours and closes
+            raise error from None
+        _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
 
 
 class Refusal:

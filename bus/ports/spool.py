@@ -12,6 +12,7 @@ from bus.domain.delivery.quota import Room
 
 _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
+Result = TypeVar("Result")
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
@@ -97,8 +98,8 @@ class Waiter(Protocol[Result_contra]):
         ...
 
 
-def tell(waiter: Waiter[list[int]], found: list[int] | Exception) -> None:
-    """Tell a waiter the positions of its records, or why they were not stored; what it raises is logged."""
+def tell(waiter: Waiter[Result], found: Result | Exception) -> None:
+    """Tell a waiter what came of its records, or why they were not stored; what it raises is logged."""
     try:
         if waiter.done():
             return

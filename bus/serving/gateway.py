@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,13 +13,12 @@ from bus.bootstrap import Asgi, Context, Introspection
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import Alive
 from bus.cluster.report import REPORT, Report
-from bus.http.asgi import JSON, Receive, Refusal, Scope, Send, answer
+from bus.http.asgi import JSON, Receive, Refusal, Scope, Send, answer, guarded
 from bus.http.hosts import is_loopback
-from bus.http.problem import Problem, failure, problem
+from bus.http.problem import Problem, problem
 from bus.serving.exposition import Exposition
 from bus.serving.sockets import PAGES
 
-_log = logging.getLogger(__name__)
 _SERVED_BY: Final = {
     "/v1/messages": "receiver",
     "/v1/events": "receiver",
@@ -57,23 +55,13 @@ class Gateway:
             self._own["/"] = self._lead_to_pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hold one socket.
-
-        What goes wrong inside is logged, and answered unless an answer has begun.
-        """
+        """Answer one request, or hold one socket."""
         if scope["type"] == "websocket":
             await self._hold(scope, receive, send)
             return
         if scope["type"] != "http":
             return
-        try:
-            await self._application(scope)(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the peer gets an answer
-            try:
-                await Refusal(failure())(scope, receive, send)
-            except Exception:  # noqa: BLE001 - the server's own, since an answer has begun; it logs ours and closes
-                raise error from None
-            _log.error("%s %s failed", scope["method"], scope["path"][:200], exc_info=error)
+        await guarded(self._application(scope), scope, receive, send)
 
     async def _hold(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a WebSocket of the pages; close any other."""

@@ -20,6 +20,12 @@ _BUCKETS: Final = (
 ACCEPTED: Final = Counter(
     "bus_messages_accepted", "Messages accepted durably.", ["destination", "source"], registry=REGISTRY
 )
+AGENT_TAKEN: Final = Counter(
+    "bus_agent_messages",
+    "Messages that a node's agent took: onto its disk, or straight to the receiver where that refused them.",
+    ["destination", "source"],
+    registry=REGISTRY,
+)
 FALLBACK: Final = Counter(
     "bus_messages_fallback",
     "Messages that came straight from a producer whose disk refused them.",

@@ -41,7 +41,7 @@ _BLOCK: Final = re.compile(
     r"(?:```(?P<language>\w*)\n(?P<text>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
-_PORTS: Final = ("8700", "8701", "8702", "8703", "9000", "9001", "9092", "9093")
+_PORTS: Final = ("8700", "8701", "8702", "8703", "8710", "9000", "9001", "9092", "9093")
 _BEHIND_PORT: Final = re.compile(rf"\b(?:{'|'.join(_PORTS)})\b")
 _DEFAULTS: Final = {"bus up": "8700", "bus run receiver": "8700", "bus run admin": "8701"}
 _ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")

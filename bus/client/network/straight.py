@@ -55,6 +55,11 @@ class Straight:
         """How many messages of this process the receiver took straight from `send`."""
         return self._count if self._pid == os.getpid() else 0
 
+    @property
+    def refused(self) -> bool:
+        """Whether the disk refused what it was given last."""
+        return self._refused and self._pid == os.getpid()
+
     def send(self, prepared: Prepared, refusal: SpoolError) -> None:
         """Return once the receiver has the message durably, within ``fallback_timeout`` seconds.
 

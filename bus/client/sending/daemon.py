@@ -33,6 +33,11 @@ class Daemon:
         The leases of the process's own spool.
     confirms
         Told what becomes of messages in it.
+
+    Attributes
+    ----------
+    trouble
+        Why the configured receiver took nothing when it was last asked; empty when it did.
     """
 
     def __init__(self, own: spool.BlockingSpool, options: Options, marker: Marker, confirms: Confirms) -> None:
@@ -54,6 +59,7 @@ class Daemon:
         self._in_outage = False
         self._is_deaf = False
         self.has_ended = False
+        self.trouble = ""
         self.progress = Condition()
 
     def _backoff(self) -> Backoff:
@@ -216,12 +222,14 @@ class Daemon:
             if self._outage.failures:
                 _log.info("%s takes messages again", self._options.url)
             self._outage.succeed()
+            self.trouble = ""
             return
         if reply.splits and reply.status and (size == 1 or reply.is_too_large):
             return  # the lane of that line waits, or smaller requests are tried at once
         if not self._outage.failures:
             _log.warning("%s takes no messages (%s); they are kept and sent again", self._options.url, reply.failure)
         self._outage.fail(self._clock.monotonic(), reply.retry_after)
+        self.trouble = reply.failure
 
     def _end(self) -> None:
         self._orphans.close()

@@ -12,26 +12,22 @@ from typing import Protocol
 
 from bus.client.options import Prepared
 from bus.errors import SpoolFull
+from bus.ports.spool import Waiter, tell
 
 
 class _Waiting:
-    """A message to store and the task that waits for it."""
+    """Messages to store, all or none, and who waits for them on which loop."""
 
-    __slots__ = ("done", "error", "loop", "prepared")
+    __slots__ = ("_waiter", "error", "loop", "prepared")
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Sequence[Prepared], waiter: Waiter[None], loop: asyncio.AbstractEventLoop) -> None:
         self.prepared = prepared
-        self.loop = asyncio.get_running_loop()
-        self.done: asyncio.Future[None] = self.loop.create_future()
+        self.loop = loop
         self.error: Exception | None = None
+        self._waiter = waiter
 
     def answer(self) -> None:
-        if self.done.done():
-            return
-        if self.error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(self.error)
+        tell(self._waiter, self.error)
 
 
 class Storing(Protocol):
@@ -56,11 +52,16 @@ class Writer:
 
     def store(self, prepared: Prepared) -> asyncio.Future[None]:
         """Have a message stored; the future of the running loop ends once it is, or with the error."""
-        waiting = _Waiting(prepared)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.store_with([prepared], done)
+        return done
+
+    def store_with(self, prepared: Sequence[Prepared], waiter: Waiter[None]) -> None:
+        """Have messages stored, all or none, and tell the waiter on the running loop once they are, or the error."""
+        waiting = _Waiting(prepared, waiter, asyncio.get_running_loop())
         with self._changed:
             self._queue.append(waiting)
             self._changed.notify()
-        return waiting.done
 
     def close(self) -> None:
         """End the thread after what was given to it."""
@@ -82,7 +83,7 @@ class Writer:
 
     def _store(self, taken: list[_Waiting]) -> None:
         try:
-            self._storing.store([waiting.prepared for waiting in taken])
+            self._storing.store([prepared for waiting in taken for prepared in waiting.prepared])
         except SpoolFull as error:
             if len(taken) == 1:
                 taken[0].error = error

@@ -42,7 +42,7 @@ ALARM = {
 }
 # Every command that takes --json, but those that do not print a table for people.
 WITHOUT_TABLES = {
-    *("up", "run", "send", "export", "listen", "apply", "doctor", "backup", "restore"),
+    *("up", "run", "send", "export", "listen", "apply", "doctor", "backup", "restore", "agent"),
     *("destination set", "destination show", "destination rm", "secrets status", "secrets reseal"),
     *(
         "subscription set",
