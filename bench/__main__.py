@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import (
+    agent,
     counts,
     deliveries,
     freshness,
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "parts": parts.measure,
     "counts": counts.measure,
     "ingest": ingest.measure,
+    "agent": agent.measure,
     "deliveries": deliveries.measure,
     "transports": transports.measure,
     "latency": latency.measure,

@@ -61,7 +61,8 @@ class Writer:
         waiting = _Waiting(prepared, waiter, asyncio.get_running_loop())
         with self._changed:
             self._queue.append(waiting)
-            self._changed.notify()
+            if len(self._queue) == 1:  # else it was told already, or looks before it waits
+                self._changed.notify()
 
     def close(self) -> None:
         """End the thread after what was given to it."""
