@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from bus.agent.service import DRAIN_TIMEOUT
 from tests.unit.deploy.product import DEPLOY, PORTS, ROLES, check_command, settings_of
 
 FOLDER = DEPLOY / "systemd"
 UNITS = [FOLDER / "pier.service", FOLDER / "pier@.service"]
+AGENT = FOLDER / "pier-agent.service"
 # Where the roles have the port that the product gives them.
 BY_DEFAULT = {"receiver", "admin"}
 
@@ -79,6 +81,18 @@ def test_a_stop_has_the_time_that_a_drain_takes(unit: Path):
     assert lines(unit, "KillMode") == ["mixed"], "SIGTERM goes to the supervisor alone, which drains the others"
 
 
-def test_both_units_are_held_in_the_same_way():
+def test_all_units_are_held_in_the_same_way():
     ours = ("ProtectSystem", "SystemCallFilter", "CapabilityBoundingSet", "User", "UMask")
-    assert [lines(UNITS[0], key) for key in ours] == [lines(UNITS[1], key) for key in ours]
+    first, *others = ([lines(unit, key) for key in ours] for unit in (*UNITS, AGENT))
+    assert others == [first, first]
+
+
+def test_the_agent_keeps_messages_where_it_may_write_and_a_sweeper_looks():
+    words = lines(AGENT, "ExecStart")[0].split()[1:]
+    check_command(words)
+    given = dict(word.removeprefix("--").split("=") for word in words[1:])
+    assert given["spool"].removeprefix("/var/lib/") in lines(AGENT, "StateDirectory")[0].split()
+    assert given["spool"] in settings_of(environment(FOLDER / "pier@.service", "sweeper")).sweep.split(",")
+    assert Path(given["socket"]).parent == Path("/run") / lines(AGENT, "RuntimeDirectory")[0]
+    assert environment(AGENT, "").keys() == {"BUS_URL", "BUS_API_KEY"}
+    assert int(lines(AGENT, "TimeoutStopSec")[0]) > 2 * DRAIN_TIMEOUT + 5
