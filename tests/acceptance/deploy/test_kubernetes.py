@@ -19,7 +19,7 @@ from tests.unit.deploy.product import PORTS, PROBES, ROLES, check_command, setti
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 KUSTOMIZED = ("base", "any-user")
-PLAIN = (FOLDER / "first-key.yaml", FOLDER / "example" / "application.yaml")
+PLAIN = (FOLDER / "first-key.yaml", *(FOLDER / "example" / name for name in ("application.yaml", "agent.yaml")))
 # The oldest that is looked after anywhere, and the newest whose schema is known.
 VERSIONS = ("1.30", "1.37")
 IMAGE = stages(ROOT / "deploy" / "image" / "Dockerfile")[-1]
@@ -189,6 +189,26 @@ def test_services_keep_their_queues_where_the_sweeper_looks_and_in_a_directory_o
         assert environment(bus_of(workload))["BUS_DATA"] == f"{swept[0]}/$(POD_NAME)", role
         mounts = {mount["mountPath"] for mount in bus_of(workload)["volumeMounts"]}
         assert mounts & {swept[0], NODE}
+
+
+def test_an_agent_runs_on_each_node_and_keeps_messages_where_the_sweeper_looks() -> None:
+    (workload,) = of_kind(plain(), "DaemonSet").values()
+    (agent,) = pod_of(workload)["containers"]
+    check_command(agent["args"])
+    given = dict(word.removeprefix("--").split("=") for word in agent["args"][1:])
+    assert given["spool"] == OF_NODE
+    assert given["socket"].rpartition("/")[0] == OF_NODE
+    assert given["url"] == environment(bus_of_application())["PIER_URL"]
+    assert [(port["containerPort"], port["hostPort"]) for port in agent["ports"]] == [(8710, 8710)]
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert agent[probe]["httpGet"] == {"path": path, "port": "http"}
+
+
+def bus_of_application() -> Object:
+    """Return the container of the example of an application."""
+    (application,) = of_kind(plain(), "Deployment").values()
+    (container,) = pod_of(application)["containers"]
+    return dict(container)
 
 
 def test_an_application_mounts_its_spool_where_the_sweeper_looks_as_a_user_whom_it_can_read() -> None:
