@@ -217,7 +217,7 @@ def _choose(name: str, value: str) -> None:
 
 def _person(viewer: Viewer) -> None:
     t, principal = viewer.t, viewer.principal
-    if principal.kind == "open":
+    if viewer.is_open:
         tag(
             "span",
             "pier-chip pier-warn",

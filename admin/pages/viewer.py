@@ -38,6 +38,8 @@ class Viewer:
         Says a text in the person's language.
     dark
         None leaves it to the person's system.
+    base
+        The URL of the bus, as they reach it.
     columns
         The names of the columns that they want to see of a search, with points between them; empty for the usual ones.
     place, query
@@ -53,9 +55,15 @@ class Viewer:
         self.zone = _zone(request.cookies.get(ZONE, ""))
         self.dark: bool | None = _THEMES.get(request.cookies.get(THEME, ""))
         self.columns: str = request.cookies.get(COLUMNS, "")
+        self.base = str(request.base_url).rstrip("/")
         self.path: str = request.url.path
         self.place: dict[str, str] = {}
         self.query: dict[str, str] = dict(request.query_params)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the bus has no keys yet, so that anybody may do everything."""
+        return self.principal.kind == "open"
 
     def may(self, action: str, destination: str | None = None) -> bool:
         """Whether the person may do an action to a destination; without one, to any destination at all."""

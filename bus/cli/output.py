@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,6 +66,19 @@ def plain(value: Any) -> str:
     if isinstance(value, dict):
         return msgspec.json.encode(value).decode()
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in str(value))
+
+
+def suggest(*steps: tuple[str, Sequence[str]]) -> None:
+    """Tell people at a terminal what they may want to do next: what for, and the words of the command.
+
+    Programs, and people who send the output elsewhere, are told nothing.
+    """
+    out = console(stderr=True)
+    if not (out.is_terminal and sys.stdout.isatty()):
+        return
+    width = max(len(what) for what, _ in steps)
+    for what, words in steps:
+        out.print(f"{what + ':':<{width + 1}} {shlex.join(['bus', *map(plain, words)])}", style="dim", soft_wrap=True)
 
 
 def progress(*, in_bytes: bool = False) -> Progress:

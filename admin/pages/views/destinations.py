@@ -16,6 +16,7 @@ from admin.pages.parts.chain import ChainPicture
 from admin.pages.parts.conditions import condition_badge, conditions_of, worst
 from admin.pages.parts.dialogs import confirmed
 from admin.pages.parts.figures import count, figures, pairs, share, size
+from admin.pages.parts.first_message import first_message
 from admin.pages.parts.history import history
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.orders import ORDERINGS
@@ -100,8 +101,9 @@ async def destination(viewer: Viewer) -> None:
         _tell_paused(viewer, found)
     if found.ordering is Ordering.STRICT:
         await ChainPicture(viewer, code).follow()
-    await _volume(viewer, code)
+    has_any = await _volume(viewer, code)
     await _subscriptions(viewer, code, subscriptions)
+    first_message(viewer, code, is_open=not has_any)
     with tag("div", "pier-grid q-mb-md"):
         _settings(viewer, found)
         await transports(viewer, code)
@@ -170,7 +172,8 @@ def _tell_paused(viewer: Viewer, found: DestinationView) -> None:
     )
 
 
-async def _volume(viewer: Viewer, code: str) -> None:
+async def _volume(viewer: Viewer, code: str) -> bool:
+    """Show what went on; whether anything was accepted."""
     t = viewer.t
     span = span_of(viewer)
     with tag("section", "pier-card", aria_label=t("What went on")):
@@ -181,6 +184,7 @@ async def _volume(viewer: Viewer, code: str) -> None:
         stats = await viewer.api.get("/stats", StatsView, {"destination": code, "from": span.since(viewer)})
         _totals(viewer, stats.totals)
         volume_charts(viewer).draw(stats)
+    return bool(stats.totals.accepted)
 
 
 def _totals(viewer: Viewer, totals: FiguresView) -> None:

@@ -9,7 +9,7 @@ import typer
 from bus.cli.api import Api, destination_path, put_or_patch
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
-from bus.cli.output import print_fields, print_json
+from bus.cli.output import print_fields, print_json, suggest
 
 app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
 Code = Annotated[str, typer.Argument(metavar="CODE", help="1-128 of a-z A-Z 0-9 . _ -", show_default=False)]
@@ -73,6 +73,8 @@ def set_destination(
     given |= without_rate(rate, burst, no_rate)
     with Api(url, api_key) as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
+    if not as_json:
+        suggest(("who gets its messages", ["subscription", "set", code, "NAME", "--url", "URL"]))
 
 
 @app.command("list", epilog="Example:  bus destination list")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from bus.cli.api import Api
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
-from bus.cli.output import print_json
+from bus.cli.output import print_json, suggest
 
 _COLUMNS: Final = (
     "count",
@@ -51,7 +51,22 @@ def failures(
     if output.as_json:
         print_json(found)
         return
-    table.show(found["items"])
+    table.show([{**group, "deliveries": _states(group["deliveries"])} for group in found["items"]])
+    _suggest(found["items"])
     if not found["complete"]:
         back = f", and of messages made before {found['complete_since']} not all" if found["complete_since"] else ""
         sys.stderr.write(f"these are the largest groups{back}; name a destination or a shorter time for the others\n")
+
+
+def _states(deliveries: dict[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in deliveries.items())
+
+
+def _suggest(groups: list[dict[str, Any]]) -> None:
+    """Say how to go on with the largest group."""
+    if groups:
+        asked = {"from": "7d", "to": "0s", **groups[0]["filter"]}
+        suggest(
+            ("an example", ["trace", groups[0]["sample"]]),
+            ("once it is repaired", ["resend", *(word for name in asked for word in (f"--{name}", asked[name]))]),
+        )

@@ -15,7 +15,7 @@ from bus.cli.api import Api, destination_path
 from bus.cli.inputs import STANDARD_INPUT, guess_type, opened
 from bus.cli.lines import body_line, envelope_line
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
-from bus.cli.output import print_json, progress
+from bus.cli.output import print_json, progress, suggest
 from bus.client.spooling.line import Line, decode_head
 from bus.domain.message import check_destination
 from bus.domain.times import format_time
@@ -98,6 +98,7 @@ def send(
         print_json(answer)
     else:
         typer.echo(answer["id"])
+        suggest(("what becomes of it", ["trace", answer["id"]]))
     return 0
 
 

@@ -12,7 +12,7 @@ from bus.cli.commands.destinations import Code, Name, show
 from bus.cli.commands.sampling import send_sample
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_pairs
-from bus.cli.output import print_json
+from bus.cli.output import print_json, suggest
 
 _SAMPLE = """\b
 Examples:
@@ -91,6 +91,11 @@ def set_subscription(
     given = {key: value for key, value in fields.items() if value is not None}
     with Api(bus_url, api_key) as api:
         show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
+    if not as_json:
+        suggest(
+            ("does it answer", ["subscription", "sample", code, name, "FILE"]),
+            ("send a message", ["send", code, "FILE"]),
+        )
 
 
 def _alarms(text: str | None) -> dict[str, str | float] | None:

@@ -10,7 +10,7 @@ import typer
 from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
-from bus.cli.output import STYLES, console, plain, print_json
+from bus.cli.output import STYLES, console, plain, print_json, suggest
 from bus.errors import ReceiverRefused
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _QUOTES: Final = "'\"`\u2018\u2019\u201c\u201d"
 _MOST: Final = 50
 _SEVERAL: Final = 1
 _COLUMNS: Final = ("id", "destination", "status", "biz_id", "source", "received_at")
+_FAILING: Final = ("retrying", "parked", "dead")
 _CALLED: Final = {"road": "transport"}  # what is stored keeps its name
 
 
@@ -56,6 +57,7 @@ def trace(
         table.show(found["items"])
     else:
         _draw(found)
+        _suggest(found)
     if "items" not in found:
         return 0
     more = " at least" if found["next"] else ""
@@ -121,7 +123,19 @@ def _draw(trace: dict[str, Any]) -> None:
         tree.add(_line("", edit.get("at"), "edited, the new one is", edit["id"], _by(edit)))
     if trace.get("completed_at"):
         tree.add(_line("", trace["completed_at"], "completed"))
-    console().print(tree, soft_wrap=True)
+    console().print(tree)
+
+
+def _suggest(trace: dict[str, Any]) -> None:
+    """Say how to go on with the first delivery that fails."""
+    failing = [one["subscription"] for one in trace.get("deliveries", ()) if one["status"] in _FAILING]
+    if failing:
+        code, name = trace["destination"], failing[0]
+        suggest(
+            ("what fails like it", ["failures", "--destination", code, "--subscription", name]),
+            ("does it answer", ["subscription", "sample", code, name, "FILE"]),
+            ("once it is repaired", ["resend", trace["id"], "--subscription", name]),
+        )
 
 
 def _by(done: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ def test_a_line_for_each_group(cli: Cli, bus: FakeBus) -> None:
     ran = cli("failures", "--destination", "orders", "--subscription", "billing", "--limit", "7")
     head, row = [line.split("\t") for line in ran.out.splitlines()]
     assert head[:4] == ["count", "destination", "subscription", "signature"]
-    assert row[:5] == ["3", "orders", "billing", "HTTP 503", '{"dead":2,"retrying":1}']
+    assert row[:5] == ["3", "orders", "billing", "HTTP 503", "2 dead, 1 retrying"]
     assert row[-1] == "it answered and failed"
     assert ran.err == ""
     assert bus.asked[0].query == {"destination": "orders", "subscription": "billing", "limit": "7"}
