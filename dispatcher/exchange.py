@@ -89,6 +89,7 @@ class Exchange:
 
     def set_result(self, result: PostResult, /) -> None:
         """Tell what came of it."""
+        self._ongoing = None  # it has us: only the garbage collector would free both, which holds up everything
         self._maker.told(self, self._maker.made(self, result))
 
     def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
