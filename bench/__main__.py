@@ -35,6 +35,7 @@ from bench import (
     search,
     telling,
     transports,
+    viewers,
 )
 from bench.curves import backlog, load, processes, subscribers
 from bench.machine import Machine
@@ -52,6 +53,7 @@ SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
     "transports": transports.measure,
     "latency": latency.measure,
     "rest": rest.measure,
+    "viewers": viewers.measure,
     "isolation": hung.measure,
     "order": ordered.measure,
     "loss": loss.measure,
