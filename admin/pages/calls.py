@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 import httpx
@@ -12,32 +12,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.access.cookies import session_token
 from admin.access.identity import BY_ITSELF, CSRF_HEADER
+from admin.pages.refused import Refused
+from admin.pages.shared_answers import SharedAnswers
+from bus.errors import BusError
+from bus.http.problem import problem_of
 from bus.security.sessions import csrf_of
-from bus.sentences import Said, Sentence
+from bus.sentences import Sentence
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
 View = TypeVar("View")
-
-
-class Refused(Exception):
-    """The API did not do what a page asked for.
-
-    Attributes
-    ----------
-    status
-        The HTTP status.
-    detail, hint
-        What happened, and what to do; a ``Sentence`` can be said in another language.
-    field
-        The field of the request that is at fault, empty for none.
-    """
-
-    def __init__(self, status: int, detail: Said, hint: Said = "", field: str = "") -> None:
-        super().__init__(str(detail))
-        self.status = status
-        self.detail = detail
-        self.hint = hint
-        self.field = field
+Rights = Callable[[], Awaitable[tuple[tuple[str, ...], tuple[str, ...]]]]
 
 
 class _Problem(msgspec.Struct):
@@ -62,9 +46,14 @@ class Done:
 
 
 class Api:
-    """The API as one viewer; every method raises `Refused`. ``csrf`` is the token for calls by the page's script."""
+    """The API as one viewer; every method raises `Refused`. ``csrf`` is the token for calls by the page's script.
 
-    def __init__(self, app: ASGIApp, request: Request) -> None:
+    ``rights`` returns the roles and the destinations that the viewer has now, and raises ``BusError``.
+    """
+
+    def __init__(self, app: ASGIApp, request: Request, shared: SharedAnswers, rights: Rights) -> None:
+        self._shared = shared
+        self._rights = rights
         client = request.client
         transport = httpx.ASGITransport(
             _by_itself(app), client=(client.host, client.port) if client else ("", 0), raise_app_exceptions=False
@@ -82,6 +71,19 @@ class Api:
         """Read a path's answer as a struct; what is None or empty in ``query`` is left out."""
         params = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
         return msgspec.json.decode((await self._answer("GET", path, params=params)).content, type=kind)
+
+    async def watch(self, path: str, kind: type[View], query: Mapping[str, object] | None = None) -> View:
+        """Read a path's answer as ``get`` does, for a page that follows it.
+
+        The answer may be a second old, and is shared with all who have the same rights, so that it must not be changed.
+        Only for what depends on nothing but rights.
+        """
+        try:
+            roles, destinations = await self._rights()
+        except BusError as error:
+            raise Refused(problem_of(error).status, error.said, error.hint_said) from error
+        question = (roles, destinations, path, kind, tuple((query or {}).items()))
+        return await self._shared.get(question, lambda: self.get(path, kind, query))
 
     async def content(self, path: str) -> httpx.Response:
         """Read something that is not JSON."""

@@ -14,9 +14,9 @@ from fastapi import Request, Response
 from nicegui import ui
 
 from admin.pages.assets import WORKER, url_of
-from admin.pages.calls import Refused
 from admin.pages.parts.notes import refusal, tell
 from admin.pages.parts.tags import link, tag
+from admin.pages.refused import Refused
 from admin.pages.unopened import await_socket
 from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES

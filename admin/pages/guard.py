@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from admin.access.identity import BY_ITSELF, HOLDER, READING, identify, require_ours
 from admin.pages.calls import Api
+from admin.pages.shared_answers import SharedAnswers
 from admin.pages.socket_session import hold
 from admin.pages.viewer import Viewer
 from admin.services import AdminServices
@@ -54,6 +55,7 @@ class Guard:
         self._api = api
         self._pages = pages
         self._files = GZipMiddleware(pages)
+        self._shared = SharedAnswers(services.context.clock.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hold one socket."""
@@ -75,11 +77,18 @@ class Guard:
         if path.startswith(SOCKET):
             scope[HOLDER] = principal
         else:
-            scope["viewer"] = Viewer(request, principal, Api(self._api, request), self._services.context.clock.now)
+            scope["viewer"] = Viewer(request, principal, self._api_as(request), self._services.context.clock.now)
         if scope["type"] == "websocket":
             await self._hold(request, scope, receive, send)
             return
         await self._pages(scope, receive, guarded(send, secrets.token_urlsafe(16)))
+
+    def _api_as(self, request: Request) -> Api:
+        async def rights() -> tuple[tuple[str, ...], tuple[str, ...]]:
+            principal = await self._who(request, used=False)
+            return principal.roles, principal.destinations
+
+        return Api(self._api, request, self._shared, rights)
 
     async def _who(self, request: Request, *, used: bool) -> Principal:
         # Identified as a GET, without a CSRF token: the origin was checked, and changes go through the API.

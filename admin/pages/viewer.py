@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import Request
 
-from admin.pages.calls import Api, Refused
+from admin.pages.calls import Api
+from admin.pages.refused import Refused
 from admin.pages.words import LANGUAGES, Words, words_of
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time

@@ -8,7 +8,6 @@ from typing import Final
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
 from admin.models.responses.messages import MessageRow, MessagesView, SearchedView
-from admin.pages.calls import Refused
 from admin.pages.finding.columns import cells, chooser, chosen, columns
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.finding.resending import TickedResend
@@ -19,6 +18,7 @@ from admin.pages.parts.summary import SummaryPart
 from admin.pages.parts.tables import Cell, Column, Row, place, state, table
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.ticking import Ticking
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 from bus.nearest import nearest

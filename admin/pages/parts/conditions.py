@@ -47,7 +47,7 @@ _TO_RAISE: Final = (State.SATURATED, State.HELD_BY_RATE)
 async def conditions_of(viewer: Viewer, code: str = "") -> dict[tuple[str, str], ConditionView]:
     """Return the conditions of all subscriptions, or of a destination's, by destination and name, the worst first."""
     query = {"destination": code} if code else {}
-    found = (await viewer.api.get("/conditions", Listing[ConditionView], {**query, "limit": 5000})).items
+    found = (await viewer.api.watch("/conditions", Listing[ConditionView], {**query, "limit": 5000})).items
     return {(one.destination, one.subscription): one for one in found}
 
 

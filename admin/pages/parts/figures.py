@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admin.pages.parts.tags import tag
+from admin.pages.parts.tags import Tag, tag
 from bus.domain.sizes import format_size
 
 
@@ -43,6 +43,26 @@ def figures(shown: Sequence[tuple[str, str, str]]) -> None:
                 tag("dt", "", name)
                 with tag("dd", "", value):
                     tag("small", "", f" {more}" if more else "")
+
+
+class Figures:
+    """Figures side by side that change in place: their texts alone, since elements cost more than all else."""
+
+    def __init__(self) -> None:
+        self._holder = tag("dl", "pier-figures")
+        self._shown: dict[str, tuple[Tag, Tag]] = {}
+
+    def update(self, shown: Sequence[tuple[str, str, str]]) -> None:
+        """Show these; a name that is new comes last."""
+        for name, value, more in shown:
+            if name not in self._shown:
+                with self._holder, tag("div", "pier-figure"):
+                    tag("dt", "", name)
+                    with tag("dd"):
+                        self._shown[name] = (tag("span"), tag("small"))
+            whole, remark = self._shown[name]
+            whole.set_text(value)
+            remark.set_text(f" {more}" if more else "")
 
 
 def pairs(shown: Sequence[tuple[str, object]]) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Final
 
 from nicegui import ui
 
-from admin.pages.calls import Refused
 from admin.pages.parts.live import Live
 from admin.pages.parts.tags import tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.times import format_time
 
 EVERY: Final = 2.0
 _NOBODY: Final = 401
+_APART: Final = 0.008
 
 
 def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: float = EVERY) -> ui.timer:
@@ -45,6 +48,7 @@ def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[],
     async def follow() -> None:
         nonlocal seen
         try:
+            await _turn()
             await look()
         except Refused as error:
             if error.status == _NOBODY:
@@ -56,6 +60,21 @@ def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[],
             trouble.update("")
 
     return follow
+
+
+@cache
+def _turns(loop: asyncio.AbstractEventLoop) -> asyncio.Lock:  # noqa: ARG001 - the key: a lock is of one loop
+    return asyncio.Lock()
+
+
+async def _turn() -> None:
+    """Wait until the last page that looked began to some milliseconds ago.
+
+    A look takes a millisecond or two of the event loop. Pages that were opened together would look together, and
+    deliveries wait for all of them.
+    """
+    async with _turns(asyncio.get_running_loop()):
+        await asyncio.sleep(_APART)
 
 
 def _tell(text: str) -> None:

@@ -6,8 +6,8 @@ from typing import Final
 
 from nicegui import ui
 
-from admin.pages.calls import Refused
 from admin.pages.parts.tags import link, tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.sentences import N_
 

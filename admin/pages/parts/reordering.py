@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admin.pages.calls import Done, Refused
+from admin.pages.calls import Done
 from admin.pages.parts.dialogs import confirmed
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from nicegui.events import GenericEventArguments
 
-from admin.pages.calls import Refused
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty, refusal
 from admin.pages.parts.tables import Column, Row, Table, table
 from admin.pages.parts.tags import tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.sentences import Said
 

@@ -12,6 +12,8 @@ from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
 from bus.sentences import N_
 
+_ROUNDED: Final = 10_000
+
 
 class Span(NamedTuple):
     """A span: how the URL names it, and its text."""
@@ -20,8 +22,9 @@ class Span(NamedTuple):
     text: str
 
     def since(self, viewer: Viewer) -> str:
-        """Return the beginning of the span that ends now, as the API takes it."""
-        return format_time(viewer.now() - parse_duration(self.name))
+        """Return the beginning of the span that ends now, as the API takes it; the same for a few seconds."""
+        begins = viewer.now() - parse_duration(self.name)
+        return format_time(begins - begins % _ROUNDED)
 
 
 SPANS: Final = (Span("1h", N_("Last hour")), Span("1d", N_("Last day")), Span("7d", N_("Last week")))

@@ -9,12 +9,12 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
 from admin.models.responses.summaries import PeriodView, SharedView, SummaryView
-from admin.pages.calls import Refused
 from admin.pages.parts.charts import COLOURS
 from admin.pages.parts.figures import count
 from admin.pages.parts.notes import refusal
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import WORST_FIRST, Status
 from bus.domain.times import SECOND, format_time, parse_time

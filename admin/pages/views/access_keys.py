@@ -8,7 +8,6 @@ from nicegui import ui
 
 from admin.models.responses.access import KeyView, NewKeyView
 from admin.models.responses.base import Listing
-from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
@@ -20,6 +19,7 @@ from admin.pages.parts.rights import ROLES, limits
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
 from bus.security.keys import Role

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 
 from admin.models.responses.audit import AuditView
 from admin.models.responses.base import Listing
-from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.changes import changes
 from admin.pages.parts.deeds import deed_of
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_

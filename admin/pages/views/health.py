@@ -14,7 +14,6 @@ from admin.models.responses.operations import (
     ProcessView,
 )
 from admin.models.responses.overview import SpoolView
-from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.clusters import clusters
@@ -27,6 +26,7 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, badge, moment, number, place, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_

@@ -11,7 +11,7 @@ from admin.models.responses.stats import StatsView
 from admin.pages.frame import heading, page
 from admin.pages.parts.alarms import Alarms
 from admin.pages.parts.conditions import condition_badge
-from admin.pages.parts.figures import count, figures, rate, share
+from admin.pages.parts.figures import Figures, count, rate, share
 from admin.pages.parts.following import following, patient
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
@@ -45,7 +45,7 @@ async def overview(viewer: Viewer) -> None:
     tables = _Tables(viewer, found)
 
     async def look() -> None:
-        seen = await viewer.api.get("/overview", OverviewView, {"limit": _SHOWN})
+        seen = await viewer.api.watch("/overview", OverviewView, {"limit": _SHOWN})
         now.draw(seen)
         tables.draw(seen)
 
@@ -69,7 +69,7 @@ def _begin(viewer: Viewer) -> None:
 
 
 async def _stats(viewer: Viewer) -> StatsView:
-    return await viewer.api.get("/stats", StatsView, {"from": span_of(viewer).since(viewer)})
+    return await viewer.api.watch("/stats", StatsView, {"from": span_of(viewer).since(viewer)})
 
 
 async def _history(viewer: Viewer) -> VolumeCharts:
@@ -90,7 +90,7 @@ class _Now:
     def __init__(self, viewer: Viewer, found: OverviewView) -> None:
         self._viewer = viewer
         self._alarms = Alarms(viewer)
-        self._figures = Live(figures)
+        self._figures = Figures()
         self.draw(found)
 
     def draw(self, found: OverviewView) -> None:

@@ -9,13 +9,13 @@ from nicegui import ui
 
 from admin.models.configuration import SubscriptionBody
 from admin.models.responses.configuration import DestinationView, SubscriptionView
-from admin.pages.calls import Refused
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.forms import Form
 from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat

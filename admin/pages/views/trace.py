@@ -9,7 +9,6 @@ import msgspec
 from nicegui import ui
 
 from admin.models.responses.messages import TraceView
-from admin.pages.calls import Refused
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
 from admin.pages.parts.copying import copied
@@ -18,6 +17,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
+from admin.pages.refused import Refused
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
 from admin.pages.tracing.deliveries import Delivery

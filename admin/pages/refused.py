@@ -1,0 +1,26 @@
+"""What a page is told when the API does not do what it asked for."""
+
+from __future__ import annotations
+
+from bus.sentences import Said
+
+
+class Refused(Exception):
+    """The API did not do what a page asked for.
+
+    Attributes
+    ----------
+    status
+        The HTTP status.
+    detail, hint
+        What happened, and what to do; a ``Sentence`` can be said in another language.
+    field
+        The field of the request that is at fault, empty for none.
+    """
+
+    def __init__(self, status: int, detail: Said, hint: Said = "", field: str = "") -> None:
+        super().__init__(str(detail))
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+        self.field = field

@@ -1,0 +1,67 @@
+"""The API's answers to what many pages ask every few seconds: one for all who may see the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, Final, TypeVar
+
+from admin.pages.refused import Refused
+
+GOOD_FOR: Final = 1.0
+"""For how many seconds an answer is good."""
+_MOST: Final = 64
+_FAILURE: Final = 500
+Answer = TypeVar("Answer")
+
+
+class _Kept:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.good_until = float("-inf")
+        self.answer: Any = None
+        self.trouble: Refused | None = None
+
+
+class SharedAnswers:
+    """The last answers, which nobody may change; ``now`` is in monotonic seconds.
+
+    Who asks the same at the same time waits for one call. That the API cannot answer is shared as well, so that nobody
+    waits for the failures of all others; that it refuses somebody is not.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+
+    async def get(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the answer to a question, which names who may see it; ``ask`` is called where there is none.
+
+        Raises
+        ------
+        Refused
+            As ``ask`` does.
+        """
+        kept = self._of(question)
+        async with kept.lock:
+            if self._now() >= kept.good_until:
+                kept.answer, kept.trouble = None, None
+                try:
+                    kept.answer = await ask()
+                except Refused as refused:
+                    if refused.status < _FAILURE:
+                        raise
+                    kept.trouble = refused
+                kept.good_until = self._now() + GOOD_FOR
+            if kept.trouble is not None:
+                raise kept.trouble
+            found: Answer = kept.answer
+            return found
+
+    def _of(self, question: Hashable) -> _Kept:
+        kept = self._kept.setdefault(question, _Kept())
+        self._kept.move_to_end(question)
+        if len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        return kept
