@@ -156,6 +156,7 @@ class StoreMachine(RuleBasedStateMachine):
         destination=st.sampled_from([None, DESTINATION]),
         text=st.sampled_from([None, "order-1"]),
         signature=st.sampled_from([None, "<n>", UNKNOWN]),
+        undelivered=st.booleans(),
         limit=st.integers(1, 4),
     )
     def search(
@@ -165,9 +166,17 @@ class StoreMachine(RuleBasedStateMachine):
         destination: str | None,
         text: str | None,
         signature: str | None,
+        undelivered: bool,
         limit: int,
     ):
-        selection = Selection(status=status, subscription=name, destination=destination, text=text, signature=signature)
+        selection = Selection(
+            status=status,
+            subscription=name,
+            destination=destination,
+            text=text,
+            signature=signature,
+            undelivered=undelivered,
+        )
         expected = self.runner.run(search_all(self.model, selection, limit))
         assert self.runner.run(search_all(self.store, selection, limit)) == expected
 

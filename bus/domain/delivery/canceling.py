@@ -1,4 +1,4 @@
-"""How open deliveries of a removed subscription end."""
+"""How deliveries end that nobody is to get: their subscription was removed, or a person dropped them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from bus.sentences import N_
 REMOVED: Final = N_("subscription removed")
 
 
-def canceled(trace: Trace, subscription: str, now: int) -> Outcome:
-    """Return the end of a delivery as the trace knows it; ``now`` in milliseconds since the epoch."""
+def canceled(trace: Trace, subscription: str, now: int, reason: str = REMOVED) -> Outcome:
+    """Return the end of a delivery as the trace knows it; ``now`` in milliseconds since the epoch.
+
+    An attempt that is under way and succeeds outranks it.
+    """
     delivery = trace.deliveries[subscription]
     return Outcome(
         message_id=trace.id,
@@ -23,7 +26,7 @@ def canceled(trace: Trace, subscription: str, now: int) -> Outcome:
         status=Status.CANCELED,
         generation=delivery.generation,
         at=now,
-        reason=REMOVED,
+        reason=reason,
         attempts=delivery.attempts_made,
     )
 

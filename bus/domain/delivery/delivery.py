@@ -54,6 +54,8 @@ WORST_FIRST: Final = (
 SEVERITY: Final = {status: len(WORST_FIRST) - place for place, status in enumerate(WORST_FIRST)}
 FINAL: Final = frozenset({Status.DELIVERED, Status.SKIPPED, Status.CANCELED, Status.DEAD, Status.PARKED})
 """States in which nothing more happens by itself."""
+UNDELIVERED: Final = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND, Status.PARKED, Status.DEAD})
+"""States in which a delivery may still be delivered: it goes on, or waits for a person."""
 TRIED: Final = frozenset({Status.RETRYING, Status.RESEND, Status.CANCELED, Status.PARKED, Status.DEAD})
 """States other than delivered that attempts may have led to, so that the last one tells of the delivery."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bus.domain.delivery.delivery import SEVERITY, TRIED, Status
+from bus.domain.delivery.delivery import SEVERITY, TRIED, UNDELIVERED, Status
 from bus.domain.searching.conditions import StatusClass
 from bus.domain.tracing.signature import FAILING
 
@@ -12,9 +12,9 @@ from bus.domain.tracing.signature import FAILING
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that meet every condition given; times in milliseconds since the epoch, ``before`` exclusive.
 
-    With a subscription, ``status`` is that delivery's; without, the message's. With a ``signature``, a ``status_class``
-    or an ``error`` there is one delivery (that subscription's, if one is named) that meets all of these, and ``status``
-    is its own. ``bus.domain.tracing.trace.matches`` is the rule.
+    With a subscription, ``status`` is that delivery's; without, the message's. With a ``signature``, a
+    ``status_class``, an ``error`` or ``undelivered`` there is one delivery (that subscription's, if one is named) that
+    meets all of these, and ``status`` is its own. ``bus.domain.tracing.trace.matches`` is the rule.
 
     Attributes
     ----------
@@ -27,6 +27,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         How the last attempt ended (``bus.domain.tracing.trace.status_class_of``).
     error
         Inside the reason or the error of the last attempt of a delivery that is not delivered, in any case.
+    undelivered
+        A delivery that may still be delivered: it goes on, or waits for a person.
     header
         ``NAME`` or ``NAME: VALUE`` of the message's own headers; the name in any case.
     body_path, body_value
@@ -48,6 +50,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     ref: str | None = None
     status_class: StatusClass | None = None
     error: str | None = None
+    undelivered: bool = False
     header: str | None = None
     body_path: str | None = None
     body_value: str | None = None
@@ -61,12 +64,15 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def asks_how_it_went(self) -> bool:
         """Whether a condition is about how some delivery went, so that ``status`` is that delivery's."""
-        return self.signature is not None or self.status_class is not None or self.error is not None
+        is_given = self.signature is not None or self.status_class is not None or self.error is not None
+        return is_given or self.undelivered
 
     @property
     def delivery_states(self) -> frozenset[Status]:
         """The states of a delivery that can meet the conditions about one delivery."""
         states = frozenset(Status) if self.status is None else frozenset({self.status})
+        if self.undelivered:
+            states &= UNDELIVERED
         if self.signature is not None:
             states &= FAILING
         if self.error is not None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.delivery.delivery import FINAL, RANK, SEVERITY, TRIED, Attempt, Outcome, Resend, Status
+from bus.domain.delivery.delivery import FINAL, RANK, SEVERITY, TRIED, UNDELIVERED, Attempt, Outcome, Resend, Status
 from bus.domain.identity import id_time
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.searching.conditions import (
@@ -230,6 +230,7 @@ def is_chosen(delivery: DeliveryTrace, selection: Selection) -> bool:
     """Whether a delivery meets what a selection asks of one delivery."""
     return (
         selection.status in (None, delivery.status)
+        and (not selection.undelivered or delivery.status in UNDELIVERED)
         and (selection.signature is None or failure_of(delivery) == selection.signature)
         and (selection.status_class is None or status_class_of(delivery) is selection.status_class)
         and (selection.error is None or _has_error(delivery, selection.error.casefold()))

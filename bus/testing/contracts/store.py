@@ -1,8 +1,8 @@
 """What every store does. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
 
 The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_conditions``,
-``store_cancellation``, ``store_compensations``, ``store_ordering``, ``store_documents``, ``store_drops``,
-``store_failures`` and ``store_rollups``, for an adapter that has only one of them.
+``store_cancellation``, ``store_compensations``, ``store_discards``, ``store_ordering``, ``store_documents``,
+``store_drops``, ``store_failures`` and ``store_rollups``, for an adapter that has only one of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bus.testing.contracts.store_cancellation import CancellationContract
 from bus.testing.contracts.store_compensations import CompensationContract
 from bus.testing.contracts.store_conditions import ConditionContract
+from bus.testing.contracts.store_discards import DiscardContract
 from bus.testing.contracts.store_documents import DocumentContract
 from bus.testing.contracts.store_drops import DropContract
 from bus.testing.contracts.store_failures import FailureContract
@@ -25,6 +26,7 @@ class StoreContract(
     FailureContract,
     DropContract,
     CompensationContract,
+    DiscardContract,
     CancellationContract,
     OrderingContract,
     DocumentContract,

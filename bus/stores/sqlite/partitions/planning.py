@@ -135,7 +135,7 @@ def _by_lane(
 ) -> Plan:
     """Follow the index of one subscription's deliveries that are not delivered, or that fail in one way."""
     ways = [_Way(rows, first, sql.OF_MESSAGE) for rows, first in found]
-    exact = not _given(selection) - {"destination", "subscription", covered}
+    exact = not _given(selection) - {"destination", "subscription", "undelivered", covered}
     return _plan(ways, [rest[name] for name in rest if name != "destination"], values, exact=exact)
 
 
@@ -168,5 +168,5 @@ def _of_states(way: Found, states: Iterable[Status]) -> list[Found]:
 
 def _given(selection: Selection) -> set[str]:
     """Return the names of all conditions but the times, which every plan applies."""
-    names = {name for name in selection.__struct_fields__ if getattr(selection, name) is not None}
+    names = {name for name in selection.__struct_fields__ if getattr(selection, name) not in (None, False)}
     return names - {"since", "before"} - {name for name in ("text", "body_text") if not getattr(selection, name)}
