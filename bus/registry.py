@@ -254,6 +254,22 @@ class Registry:
             if found is not None and not found.paused:
                 await self._put_subscription(msgspec.structs.replace(found, paused=True, paused_reason=reason))
 
+    async def doubt(self, key: tuple[str, str], until: int) -> None:
+        """Have dispatchers ask the store, once, before they post what a subscription received until a time (ms).
+
+        No effect when it is gone. A later call has what is not posted yet asked for again.
+
+        Raises
+        ------
+        Conflict
+            Another process changed the subscription, which is not known here yet.
+        """
+        async with self._changing:
+            found = self.catalog.subscriptions.get(key)
+            if found is not None:
+                doubted = max(until, found.doubted_until + 1)
+                await self._put_subscription(msgspec.structs.replace(found, doubted_until=doubted))
+
     async def remove_destination(self, code: str) -> None:
         """Remove a destination without subscriptions."""
         async with self._changing:

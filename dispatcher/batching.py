@@ -57,7 +57,12 @@ class Window:
 
 
 def gather(
-    first: Pending, pending: PendingDeliveries, most: int, now: float, wants: Callable[[Pending], bool]
+    first: Pending,
+    pending: PendingDeliveries,
+    most: int,
+    now: float,
+    wants: Callable[[Pending], bool],
+    is_doubtful: Callable[[Pending], bool],
 ) -> list[Pending]:
     """Return the first delivery, and of those that wait behind it what fits into the same POST.
 
@@ -71,6 +76,8 @@ def gather(
         Monotonic seconds; what may not start any more is dropped.
     wants
         Whether a message is to be delivered; one that is not was dealt with.
+    is_doubtful
+        Whether a delivery may not go out yet, nor what waits behind it.
     """
     load, size, waiting, skipped = [first], size_in_batch(first.delivery.message), pending.waiting, 0
     while waiting and len(load) < most and skipped < most:
@@ -79,7 +86,7 @@ def gather(
             pending.drop_overdue(now)
             continue
         size += size_in_batch(entry.delivery.message)
-        if size > BATCH_BYTES:
+        if size > BATCH_BYTES or is_doubtful(entry):
             break
         waiting.popleft()
         if wants(entry):

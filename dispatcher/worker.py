@@ -24,6 +24,7 @@ from dispatcher.attempt import AttemptMaker
 from dispatcher.batching import HELD_BYTES, Window, gather
 from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
+from dispatcher.discarded import DiscardCheck
 from dispatcher.exchange import Exchange, Load, Made
 from dispatcher.gate import Gate
 from dispatcher.metrics import SubscriptionMetrics
@@ -77,6 +78,7 @@ class SubscriptionWorker:
         self._in_order: InOrder | None = None
         if ordering is not Ordering.NONE:
             self._in_order = InOrder(subscription, ordering, self._pending, dependencies, self._fill, self.look_again)
+        self._discards = DiscardCheck(subscription.name, self._pending, dependencies, self._discarded, self._spawn)
         self.subscription = subscription
         self._metrics = SubscriptionMetrics(subscription)
         self._attempts = AttemptMaker(subscription, dependencies, self._metrics, self._told, self._go_on)
@@ -144,6 +146,7 @@ class SubscriptionWorker:
             self._in_order.subscription = subscription
         self._at_once = max(1, _AT_ONCE // subscription.batch)
         self._gate.update(subscription)
+        self._discards.doubted_until = subscription.doubted_until
         self._filter = Filter(subscription.filter) if subscription.filter else None
         self._attempts.update(subscription)
         if subscription.paused:
@@ -185,6 +188,12 @@ class SubscriptionWorker:
         dropped = self._pending.drop_overdue(now)
         if self._in_order is not None:
             self._in_order.dropped(dropped)
+
+    def _discarded(self, entries: Sequence[Pending]) -> None:
+        """Go on behind what a person has discarded."""
+        if self._in_order is not None:
+            self._in_order.dropped(entries)
+        self._wake.set()
 
     def _release_waiting(self) -> None:
         """Give back what waits while the subscription is paused; what keeps an order stays, or it would come twice."""
@@ -359,7 +368,7 @@ class SubscriptionWorker:
 
     def _gather(self, first: Pending) -> Load:
         now = self._dependencies.clock.monotonic()
-        return gather(first, self._pending, self._gate.most(now), now, self._wants)
+        return gather(first, self._pending, self._gate.most(now), now, self._wants, self._discards.is_doubtful)
 
     def _go_on(self, rest: Coroutine[Any, Any, None]) -> None:
         """Await the rest of an attempt; a worker that is being cancelled gives its delivery back."""
@@ -411,6 +420,10 @@ class SubscriptionWorker:
         if waiting and waiting[0].until < now:
             self._drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
+            return False
+        if self._discards.is_doubtful(waiting[0]):
+            if self._group is not None:
+                self._discards.start(self._group)
             return False
         if self._in_order is not None and not self._dependencies.keeps(self.subscription.destination):
             return False

@@ -201,6 +201,7 @@ class SubscriptionBody(Body):
             alarms=self.alarms.to_domain(),
             paused=self.paused,
             paused_reason=self._paused_reason(known),
+            doubted_until=known.doubted_until if known else 0,
             created_at=known.created_at if known else now,
             version=known.version if known else 0,
         )

@@ -96,6 +96,8 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         Who is told of its alarms, in words of the channels' ``owners``; empty for the destination's.
     alarms
         From where on it is an alarm.
+    doubted_until
+        What was received until then (ms) a person may have discarded: dispatchers ask the store before they post it.
     """
 
     destination: str
@@ -119,6 +121,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     start_at: int = 0
     owner: str = ""
     alarms: AlarmLimits = AlarmLimits()
+    doubted_until: int = 0
     created_at: int = 0
     version: int = 0
 

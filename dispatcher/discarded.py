@@ -1,0 +1,111 @@
+"""What a person may have discarded while it waits here: the store is asked before it is posted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from bus.errors import StoreError
+from bus.ports.store import DeliveryKey
+from bus.telemetry.outage import Outage
+from dispatcher.dependencies import Dependencies
+from dispatcher.pending import Pending, PendingDeliveries
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 256
+_PATIENCE: Final = 2.0
+_Key = tuple[str, int]
+
+
+class DiscardCheck:
+    """Takes out of a worker's waiting deliveries those that are finished, each asked for once after a discard.
+
+    While the store does not answer, they are posted: at least once goes before what a person dropped.
+
+    Attributes
+    ----------
+    doubted_until
+        What was received until then (ms) is asked for (``Subscription.doubted_until``); 0 for nothing.
+
+    Parameters
+    ----------
+    dropped
+        Is told which deliveries were taken out, acked on their transports.
+    go_on
+        Starts what may go out now.
+    """
+
+    def __init__(
+        self,
+        subscription: str,
+        pending: PendingDeliveries,
+        dependencies: Dependencies,
+        dropped: Callable[[Sequence[Pending]], None],
+        go_on: Callable[[], None],
+    ) -> None:
+        self.doubted_until = 0
+        self._subscription = subscription
+        self._pending = pending
+        self._dependencies = dependencies
+        self._dropped = dropped
+        self._go_on = go_on
+        self._is_asking = False
+        self._outage = Outage(_log, "what may be discarded is delivered while the store does not answer")
+
+    def is_doubtful(self, entry: Pending) -> bool:
+        """Whether a delivery has to be asked for before it is posted."""
+        return entry.asked_for < self.doubted_until >= entry.delivery.message.received_at
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Ask for what waits and is doubtful, unless that is under way."""
+        if not self._is_asking:
+            self._is_asking = True
+            group.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        try:
+            until = self.doubted_until
+            asked = list(islice(filter(self.is_doubtful, self._pending.waiting), _AT_ONCE))
+            self._sort_out({_key(entry): entry for entry in asked}, await self._finished(asked), until)
+        finally:
+            self._is_asking = False
+        self._go_on()
+
+    async def _finished(self, entries: Sequence[Pending]) -> set[DeliveryKey]:
+        keys = [
+            DeliveryKey(message.id, message.retention_days, self._subscription, entry.delivery.generation)
+            for entry in entries
+            for message in (entry.delivery.message,)
+        ]
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                found = await self._dependencies.store.finished(keys)
+        except (StoreError, TimeoutError) as error:
+            self._outage.goes_on(error)
+            return set()
+        self._outage.is_over()
+        return found
+
+    def _sort_out(self, asked: dict[_Key, Pending], finished: set[DeliveryKey], until: int) -> None:
+        """Take out what is finished, and mark the others as asked for; what came meanwhile stays as it is."""
+        ended = {(key.message_id, key.generation) for key in finished}
+        waiting = list(self._pending.waiting)
+        self._pending.waiting.clear()
+        dropped: list[Pending] = []
+        for entry in waiting:
+            if _key(entry) not in asked:
+                self._pending.waiting.append(entry)
+            elif _key(entry) in ended:
+                dropped.append(entry)
+            else:
+                self._pending.waiting.append(entry._replace(asked_for=until))
+        if dropped:
+            self._pending.ack(dropped)
+            self._dropped(dropped)
+
+
+def _key(entry: Pending) -> _Key:
+    return entry.delivery.message.id, entry.delivery.generation
