@@ -23,6 +23,7 @@ from admin.routes import (
     conditions,
     configuration,
     destinations,
+    discards,
     edits,
     exports,
     failures,
@@ -56,6 +57,7 @@ from bus.bootstrap import VERSION
 _MODULES: Final = (
     configuration,
     destinations,
+    discards,
     subscriptions,
     ordering,
     strict_ordering,

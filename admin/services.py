@@ -7,12 +7,15 @@ from typing import Final
 
 from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
+from admin.repair.acts import Act
 from admin.repair.choosing import Chooser
+from admin.repair.discarding import Discarding
 from admin.repair.editing import Editor
 from admin.repair.held_keys import HeldKeys
-from admin.repair.jobs import JobRepository
+from admin.repair.jobs import JobRepository, Kind
 from admin.repair.resender import Resender
-from admin.repair.runner import ResendRunner
+from admin.repair.resending import Resending
+from admin.repair.runner import JobRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.lookup_proxies import LookupProxies
@@ -61,7 +64,11 @@ class AdminServices:
         self.editor = Editor(context.store, context.registry, context.events, context.clock, context.spans)
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
         self.chooser = Chooser(context.store, context.registry, context.clock)
-        self.runner = ResendRunner(context.store, self.chooser, self.resender, self.jobs, context.clock)
+        acts: dict[Kind, Act] = {
+            Kind.RESEND: Resending(self.resender),
+            Kind.DISCARD: Discarding(context.store, context.registry, self.cancellations, context.clock, self.settle),
+        }
+        self.runner = JobRunner(context.store, self.chooser, self.resender, acts, self.jobs, context.clock)
         self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
         self.public_url = settings.public_url.rstrip("/")

@@ -1,4 +1,4 @@
-"""Bodies of resends and edits."""
+"""Bodies of resends, discards and edits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bus.domain.identity import parse_id
 from bus.domain.texts import LONGEST_TEXT
 from bus.sentences import sentence
 
-OutcomeName = Literal["waiting", "delivered", "failed", "skipped", "missing", "canceled"]
+OutcomeName = Literal["waiting", "delivered", "discarded", "failed", "skipped", "missing", "canceled"]
 
 
 class ResendBody(Body):
@@ -64,6 +64,14 @@ class ResendsBody(Body):
     dry_run: StrictBool = False
     reason: str = Field(default="", max_length=1000)
     reorder: StrictBool = False
+
+
+class DiscardsBody(Body):
+    """A bulk discard; ``filter`` names one subscription, and ``status`` is that of its deliveries."""
+
+    filter: SelectionBody
+    dry_run: StrictBool = False
+    reason: str = Field(default="", max_length=1000)
 
 
 class KeyBody(Body):
@@ -127,15 +135,18 @@ class DeliveriesBody(Body):
 
 
 class ResendRateBody(Body):
-    """Another rate of a bulk resend, in messages a second; null for no limit."""
+    """Another rate of a job, in messages a second; null for no limit."""
 
     rate: StrictFloat | None = Field(gt=0)
 
 
 class RerunBody(Body):
-    """Which items of a finished bulk resend are resent again: those with these outcomes."""
+    """Which items of a finished job are resent: those with these outcomes; by default what failed or was missing.
 
-    outcomes: list[OutcomeName] = Field(default=["failed", "missing"], min_length=1, max_length=6)
+    Of a discard it is by default what was discarded.
+    """
+
+    outcomes: Annotated[list[OutcomeName], Field(min_length=1, max_length=7)] | None = None
     rate: StrictFloat | None = Field(default=None, gt=0)
     reason: str = Field(default="", max_length=1000)
     reorder: StrictBool = False

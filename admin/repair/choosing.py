@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from admin.repair.jobs import Item, Job
+from admin.repair.jobs import Item, Job, Kind
 from admin.repair.resender import HAND_OVER, is_pending, target_of
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.delivery.delivery import Status
@@ -75,8 +75,10 @@ class Chooser:
         """Count what failed since a job was made, and would be in its selection if that had no upper time.
 
         Only a limited number of the newest messages is read, and the answer is cached for some seconds. What the job
-        resent itself does not count. None when the selection takes no failed deliveries.
+        resent itself does not count. None for a discard, and when the selection takes no failed deliveries.
         """
+        if job.kind is Kind.DISCARD:
+            return None
         if job.selection.status is not None and job.selection.status not in FAILING:
             return None
         now = self._clock.monotonic()
@@ -93,10 +95,6 @@ class Chooser:
         page = await self._store.search(endless, limit=_LOOKED_AT)
         count = sum(self._failed_since(trace, endless, job) for trace in page.traces)
         return NewFailures(count, page.next is None)
-
-    def items(self, trace: Trace, selection: Selection) -> list[Item]:
-        """Return the items of one message; a delivery that is still pending gets the outcome ``skipped``."""
-        return [item_of(trace, name) for name in self.names(trace, selection)]
 
     async def unended(self, destination: str, deliveries: Sequence[tuple[str, str]]) -> list[Item]:
         """Return an item for each unfinished delivery (message's id, subscription), to finish it.
@@ -126,7 +124,7 @@ class Chooser:
         if subscription.paused or self._registry.destination(trace.destination).paused:
             return Item(trace.id, name, HAND_OVER, "skipped", PAUSED)
         if self._clock.now() - received_at < subscription.stuck_after:
-            return item_of(trace, name)
+            return Item(trace.id, name, target_of(trace, name).generation, "skipped", ON_ITS_WAY)
         return Item(trace.id, name, HAND_OVER)
 
     def names(self, trace: Trace, selection: Selection) -> list[str]:
@@ -147,11 +145,3 @@ class Chooser:
             and all(resend.job != job.id for resend in delivery.resends)
             for delivery in found
         )
-
-
-def item_of(trace: Trace, subscription: str) -> Item:
-    """Return the item that resends a delivery with its next generation."""
-    item = Item(trace.id, subscription, target_of(trace, subscription).generation)
-    if is_pending(trace, subscription):
-        item.outcome, item.reason = "skipped", ON_ITS_WAY
-    return item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from admin.repair.runner import ResendRunner
+from admin.repair.runner import JobRunner
 from bus.domain.delivery.delivery import Compensation, Status
 from bus.domain.message import decode_message
 from bus.domain.ordering.holding import HOLDS_UP, set_aside
@@ -48,7 +48,7 @@ class HeldKeys:
     The dispatcher that keeps the order learns of a decision from the store, within seconds.
     """
 
-    def __init__(self, store: Store, runner: ResendRunner, rollups: Rollups, events: Events, clock: Clock) -> None:
+    def __init__(self, store: Store, runner: JobRunner, rollups: Rollups, events: Events, clock: Clock) -> None:
         self._store = store
         self._runner = runner
         self._rollups = rollups

@@ -1,13 +1,14 @@
-"""Bulk resends: jobs with a frozen selection and an outcome per message, which go on after a restart.
+"""Bulk resends and discards: jobs with a frozen selection and an outcome per delivery, which go on after a restart.
 
-``selected = delivered + failed + skipped + missing + canceled + waiting`` at any time, and of a job that is done none
-waits or is canceled. An item is ``failed`` when its first attempt failed; the subscription's retry policy goes on with
-it, and its trace says how.
+``selected = delivered + discarded + failed + skipped + missing + canceled + waiting`` at any time, and of a job that is
+done none waits or is canceled. An item is ``failed`` when its first attempt failed; the subscription's retry policy
+goes on with it, and its trace says how.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Collection
 from typing import Final
 
@@ -25,15 +26,23 @@ ORDERS: Final = "resend-orders"
 _DROPPED_AT_ONCE: Final = 500
 
 
+class Kind(enum.StrEnum):
+    """What a job does with its deliveries."""
+
+    RESEND = "resend"
+    DISCARD = "discard"
+
+
 class Counts(msgspec.Struct):
     """How many items ended how.
 
-    ``waiting`` ones have not been attempted yet, ``canceled`` ones were not resent when their job was canceled.
+    ``waiting`` ones have not been attempted yet, ``canceled`` ones were left as they are when their job was canceled.
     """
 
     selected: int = 0
     waiting: int = 0
     delivered: int = 0
+    discarded: int = 0
     failed: int = 0
     skipped: int = 0
     missing: int = 0
@@ -42,7 +51,7 @@ class Counts(msgspec.Struct):
     @property
     def is_balanced(self) -> bool:
         """Whether every item that was selected is counted once."""
-        ended = self.delivered + self.failed + self.skipped + self.missing
+        ended = self.delivered + self.discarded + self.failed + self.skipped + self.missing
         return self.selected == ended + self.canceled + self.waiting
 
     def move(self, old: str, new: str) -> None:
@@ -57,7 +66,7 @@ class Counts(msgspec.Struct):
 
 
 class Job(msgspec.Struct):
-    """One bulk resend; times in milliseconds since the epoch, 0 while not known.
+    """One job; times in milliseconds since the epoch, 0 while not known.
 
     Attributes
     ----------
@@ -66,9 +75,9 @@ class Job(msgspec.Struct):
     cursor
         Continues the selection.
     chunks, sent
-        How many chunks of items were selected, and how many of these were resent.
+        How many chunks of items were selected, and of how many of these all items were resent, or discarded.
     started_at
-        When the selection was complete, and resending began.
+        When the selection was complete, and the work began.
     rerun_of, outcomes, rerun_chunks
         The job whose items with these outcomes this one resends again, and how many chunks it has; empty for a job
         with a selection of its own.
@@ -93,6 +102,7 @@ class Job(msgspec.Struct):
     outcomes: tuple[str, ...] = ()
     rerun_chunks: int = 0
     reruns: tuple[str, ...] = ()
+    kind: Kind = Kind.RESEND
 
     @property
     def is_done(self) -> bool:

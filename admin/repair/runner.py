@@ -1,14 +1,15 @@
-"""Accepts bulk resends, runs them concurrently, and continues them after a restart."""
+"""Accepts bulk resends and discards, runs them concurrently, and continues them after a restart."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from admin.repair.acts import Act
 from admin.repair.choosing import Chooser
-from admin.repair.jobs import Counts, Item, Job, JobRepository, Orders
+from admin.repair.jobs import Counts, Item, Job, JobRepository, Kind, Orders
 from admin.repair.resender import Cause, Resender, Target
 from admin.repair.work import Work
 from bus.domain.identity import id_time, new_id
@@ -24,15 +25,22 @@ _AFTER_FAILURE: Final = 1.0
 _CHUNK: Final = 100
 
 
-class ResendRunner:
+class JobRunner:
     """Runs all unfinished jobs of the store in this process."""
 
     def __init__(
-        self, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
+        self,
+        store: Store,
+        chooser: Chooser,
+        resender: Resender,
+        acts: Mapping[Kind, Act],
+        repository: JobRepository,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._chooser = chooser
         self._resender = resender
+        self._acts = acts
         self._repository = repository
         self._clock = clock
         self._wake = asyncio.Event()
@@ -96,7 +104,7 @@ class ResendRunner:
         """
         if not job.is_done:
             raise Conflict(
-                sentence("resend {id} is not finished, so which items ended how is not known yet", id=job.id),
+                sentence("job {id} is not finished, so which items ended how is not known yet", id=job.id),
                 hint=sentence("wait for its end, or cancel it"),
             )
         now = self._clock.now()
@@ -108,16 +116,16 @@ class ResendRunner:
         return again
 
     async def cancel(self, job: Job) -> Orders:
-        """Resend nothing more of a job, also after a restart; what was resent stays resent."""
+        """Do nothing more of a job, also after a restart; what was done stays done."""
         return Orders() if job.is_done else await self._repository.order(job.id, canceled=True)
 
     async def pause(self, job: Job) -> Orders:
-        """Select and resend nothing of a job until it is resumed, also after a restart; outcomes are still noted.
+        """Select and do nothing of a job until it is resumed, also after a restart; outcomes are still noted.
 
         Raises
         ------
         Conflict
-            Everything was resent already, or the job is canceled.
+            Everything was done already, or the job is canceled.
         """
         await self._refuse_unless_at_work(job)
         return await self._repository.order(job.id, paused=True)
@@ -128,7 +136,7 @@ class ResendRunner:
         return await self._repository.order(job.id, paused=False)
 
     async def change_rate(self, job: Job, rate: float | None) -> Orders:
-        """Resend at another rate within a second, also after a restart; raises as ``pause`` does."""
+        """Work at another rate within a second, also after a restart; raises as ``pause`` does."""
         await self._refuse_unless_at_work(job)
         return await self._repository.order(job.id, rate=rate, has_rate=True)
 
@@ -137,7 +145,7 @@ class ResendRunner:
         if state not in ("selecting", "sending", "paused"):
             raise Conflict(
                 sentence(
-                    "resend {id} is {state}: nothing is left to be resent, and nothing was changed",
+                    "job {id} is {state}: nothing is left to be done, and nothing was changed",
                     id=job.id,
                     state=state,
                 )
@@ -151,7 +159,7 @@ class ResendRunner:
                 try:
                     jobs = await self._repository.all()
                 except StoreError as error:
-                    _log.warning("resends wait for the store: %s", error)
+                    _log.warning("jobs wait for the store: %s", error)
                     await self._clock.sleep(_AFTER_FAILURE)
                     continue
                 for job in jobs:
@@ -166,7 +174,7 @@ class ResendRunner:
                 await self._worker(job).finish()
                 break
             except StoreError as error:
-                _log.warning("resend %s waits for the store: %s", job.id, error)
+                _log.warning("job %s waits for the store: %s", job.id, error)
             found = await self._stored(job.id)
             if found is None:
                 break
@@ -182,14 +190,14 @@ class ResendRunner:
             except NotFound:
                 return None
             except StoreError as error:
-                _log.debug("resend %s waits for the store: %s", job_id, error)
+                _log.debug("job %s waits for the store: %s", job_id, error)
 
     def _worker(self, job: Job) -> Work:
         return Work(
             job,
             store=self._store,
             chooser=self._chooser,
-            resender=self._resender,
+            act=self._acts[job.kind],
             repository=self._repository,
             clock=self._clock,
         )

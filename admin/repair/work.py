@@ -1,4 +1,4 @@
-"""One job at work: select, resend, and watch until each item has an outcome."""
+"""One job at work: select, resend or discard, and watch until each item has an outcome."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from admin.repair.choosing import Chooser, item_of
+from admin.repair.acts import Act
+from admin.repair.choosing import Chooser
 from admin.repair.jobs import Counts, Item, Job, JobRepository, Orders
-from admin.repair.resender import Cause, Resender, Target
-from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.rate import TokenBucket
-from bus.domain.delivery.reasons import EXPIRED, NOT_RESENT, OUTCOME_UNKNOWN, RESENT_SINCE
-from bus.errors import NotFound
+from bus.domain.delivery.reasons import EXPIRED
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 
@@ -21,25 +19,24 @@ _PAGE: Final = 100
 _POLL: Final = 0.1
 _LONGEST_SLEEP: Final = 0.5
 _ORDERS_EVERY: Final = 0.2
-_OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
 
 
 class Work:
     """Runs one job from its state in the store; after an error of the store it is replaced by a new ``Work``."""
 
     def __init__(
-        self, job: Job, *, store: Store, chooser: Chooser, resender: Resender, repository: JobRepository, clock: Clock
+        self, job: Job, *, store: Store, chooser: Chooser, act: Act, repository: JobRepository, clock: Clock
     ) -> None:
         self._job = job
         self._store = store
         self._chooser = chooser
-        self._resender = resender
+        self._act = act
         self._repository = repository
         self._clock = clock
         self._bucket = TokenBucket(job.rate)
         self._orders = Orders()
         self._orders_at = float("-inf")
-        # The items of the chunk that is being resent, and those that were not resent yet.
+        # The items of the chunk that is being worked on, and those that the act was not applied to yet.
         self._items: list[Item] | None = None
         self._unsent: list[Item] = []
         self._open: deque[int] = deque()
@@ -63,6 +60,7 @@ class Work:
             elif job.sent < job.chunks:
                 await self._send()
             else:
+                await self._act.end(job)
                 job.state = "waiting"
                 await self._repository.save(job)
 
@@ -83,13 +81,15 @@ class Work:
                 job.counts.add(item.outcome)
         job.cursor = following
         if following is None:
+            await self._act.begin(job)
             job.state, job.started_at = "sending", self._clock.now()
         await self._repository.save(job)
 
     async def _chosen(self) -> tuple[list[Item], str | None]:
         selection = self._job.selection
         page = await self._store.search(selection, cursor=self._job.cursor, limit=_PAGE)
-        return [item for trace in page.traces for item in self._chooser.items(trace, selection)], page.next
+        items = [self._act.item(trace, name) for trace in page.traces for name in self._chooser.names(trace, selection)]
+        return items, page.next
 
     async def _chosen_again(self) -> tuple[list[Item], str | None]:
         """Return the items of one chunk of the job that this one reruns."""
@@ -102,10 +102,10 @@ class Work:
         trace = await self._store.trace(item.message_id)
         if trace is None:
             return Item(item.message_id, item.subscription, item.generation, "missing", EXPIRED)
-        return item_of(trace, item.subscription)
+        return self._act.item(trace, item.subscription)
 
     async def _send(self) -> None:
-        """Resend what the rate allows of one chunk; repeating it changes nothing, since the generations are fixed."""
+        """Apply the act to what the rate allows of one chunk; repeating it changes nothing: generations are fixed."""
         job = self._job
         if self._items is None:
             self._items = await self._repository.items(job.id, job.sent)
@@ -116,7 +116,7 @@ class Work:
             await self._watch(min(self._bucket.wait(now), _LONGEST_SLEEP))
             return
         self._bucket.take(count)
-        await self._resend(self._unsent[:count])
+        await self._apply(self._unsent[:count])
         del self._unsent[:count]
         if not self._unsent:
             await self._repository.save_items(job.id, job.sent, self._items)
@@ -126,20 +126,11 @@ class Work:
             await self._repository.save(job)
             await self._settle()
 
-    async def _resend(self, items: Sequence[Item]) -> None:
-        """Resend items at once, so that they share the store's commits."""
-        results = await asyncio.gather(*(self._apply(item) for item in items), return_exceptions=True)
-        for item, result in zip(items, results, strict=True):
-            if isinstance(result, NotFound):
-                item.outcome, item.reason = "missing", str(result)
-                self._job.counts.move("waiting", "missing")
-            elif result is not None:
-                raise result
-
-    async def _apply(self, item: Item) -> None:
-        target = Target(item.subscription, item.generation)
-        cause = Cause(self._job.id, self._job.by, self._job.reason)
-        await self._resender.apply(item.message_id, [target], cause)
+    async def _apply(self, items: Sequence[Item]) -> None:
+        await self._act.apply(self._job, items)
+        for item in items:
+            if item.outcome != "waiting":
+                self._job.counts.move("waiting", item.outcome)
 
     async def _wait(self) -> None:
         """Read the last outcomes; once every item has one, the job is done."""
@@ -192,28 +183,24 @@ class Work:
         return len(ended)
 
     async def _look(self, item: Item) -> bool:
-        """Set an item's outcome from its trace if there is one; return whether it was resent."""
+        """Set an item's outcome from its trace if there is one; return whether the act was applied to it."""
         trace = await self._store.trace(item.message_id)
         delivery = trace.deliveries.get(item.subscription) if trace is not None else None
         if delivery is None:
             item.outcome, item.reason = "missing", EXPIRED
             return False
-        if delivery.generation > item.generation:
-            item.outcome, item.reason = "skipped", RESENT_SINCE
-        elif delivery.generation == item.generation and delivery.status not in (Status.RESEND, Status.PENDING):
-            item.outcome = _OUTCOMES.get(delivery.status, "failed")
-            item.reason = delivery.reason
-        return delivery.generation >= item.generation
+        return self._act.look(self._job, item, delivery)
 
     async def _cancel(self) -> None:
-        """Give every item that was not resent the outcome ``canceled``; what was resent stays resent."""
+        """Give every item that the act was not applied to the outcome ``canceled``; what was done stays done."""
         job = self._job
+        await self._act.end(job)
         for chunk in range(job.chunks):
             items = await self._items_of(chunk)
             waiting = [item for item in items if item.outcome == "waiting"]
             if chunk > job.sent:
                 for item in waiting:
-                    item.outcome, item.reason = "canceled", NOT_RESENT
+                    item.outcome, item.reason = "canceled", self._act.left_out
             else:
                 await asyncio.gather(*(self._end(item, was_sent=chunk < job.sent) for item in waiting))
             if waiting:
@@ -224,9 +211,9 @@ class Work:
 
     async def _end(self, item: Item, *, was_sent: bool) -> None:
         if not (await self._look(item) or was_sent):
-            item.outcome, item.reason = "canceled", NOT_RESENT
+            item.outcome, item.reason = "canceled", self._act.left_out
         elif item.outcome == "waiting":
-            item.reason = OUTCOME_UNKNOWN
+            item.reason = self._act.unknown
 
     async def _count(self) -> Counts:
         counts = Counts()

@@ -1,4 +1,4 @@
-"""Routes of bulk resends."""
+"""Routes of bulk resends, and of all jobs: those that discard are among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from admin.models.responses.base import Listing
 from admin.models.responses.resends import JobView, NewFailuresView, PreviewView, ResendView
 from admin.models.selection import SelectionBody
 from admin.repair.item_pages import CONTENT_TYPES, ItemReader
-from admin.repair.jobs import Item, Job, Orders, no_job
+from admin.repair.jobs import Item, Job, Kind, Orders, no_job
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.documented import Responses, download
 from admin.requests.masking import MasksDep
@@ -28,6 +28,7 @@ from bus.security.principals import Principal
 
 router = APIRouter(prefix="/resends", tags=["resends"], route_class=AuditedRoute)
 _FILES: Final = download("The items, as an attachment.", *CONTENT_TYPES.values())
+_AGAIN: Final[dict[Kind, list[OutcomeName]]] = {Kind.RESEND: ["failed", "missing"], Kind.DISCARD: ["discarded"]}
 _PREVIEW: Final[Responses] = {200: {"description": "What a dry run counted", "model": PreviewView}}
 
 
@@ -50,7 +51,7 @@ async def create_resend(
     frozen = msgspec.structs.replace(selection, before=min(selection.before or now, now))
     if body.dry_run:
         response.status_code = 200
-        return await _preview(services, frozen)
+        return await preview(services, frozen)
     services.check_reorder(frozen.destination, reorder=body.reorder)
     job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
     await services.runner.submit(job)
@@ -94,6 +95,8 @@ async def list_resends(
 async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome) -> ResendView:
     """Return a job's progress and counts.
 
+    ``kind`` is resend or discard.
+
     ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
     whether ``counts.selected`` is the sum of the other counts. ``total`` is null while the selection goes on.
     ``new_failures`` counts what failed since the job was made and its filter would take had it no upper time; when not
@@ -116,7 +119,7 @@ async def change_resend(
 
 @router.post("/{job_id}/pause")
 async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
-    """Resend nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
+    """Do nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.pause(job))
 
@@ -132,11 +135,15 @@ async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderO
 async def rerun_resend(
     job_id: str, services: ServicesDep, principal: ResenderOfSome, body: RerunBody | None = None
 ) -> JobView:
-    """Resend the items of a finished job that have these outcomes, as a new job."""
+    """Resend the items of a finished job that have these outcomes, as a new job.
+
+    By default those that failed or were missing; of a discard, those that were discarded.
+    """
     body = body or RerunBody()
     job = await _job(services, job_id, principal, "resend")
     services.check_reorder(job.selection.destination, reorder=body.reorder)
-    again = await services.runner.rerun(job, body.outcomes, body.rate, body.reason, principal.name)
+    outcomes = body.outcomes or _AGAIN[job.kind]
+    again = await services.runner.rerun(job, outcomes, body.rate, body.reason, principal.name)
     return JobView(id=again.id, rerun_of=job.id)
 
 
@@ -164,14 +171,15 @@ async def export_items(
     kind: Annotated[Literal["csv", "ndjson"], Query(alias="format")] = "csv",
 ) -> Response:
     """Return all items of a job, or those with an outcome, as a download; one that breaks off is not whole."""
-    reader = ItemReader(services.jobs, await _job(services, job_id, principal, "read"), outcome)
-    headers = {"content-disposition": f'attachment; filename="resend-{job_id}.{kind}"'}
+    job = await _job(services, job_id, principal, "read")
+    reader = ItemReader(services.jobs, job, outcome)
+    headers = {"content-disposition": f'attachment; filename="{job.kind}-{job_id}.{kind}"'}
     return StreamingResponse(reader.exported(kind), headers=headers, media_type=CONTENT_TYPES[kind])
 
 
 @router.delete("/{job_id}")
 async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
-    """Resend nothing more of a job; what was resent stays resent, and the rest is counted as canceled."""
+    """Do nothing more of a job; what was done stays done, and the rest is counted as canceled."""
     job = await _job(services, job_id, principal, "resend")
     return _view(job, await services.runner.cancel(job))
 
@@ -184,7 +192,8 @@ async def _job(services: AdminServices, job_id: str, principal: Principal, actio
     return job
 
 
-async def _preview(services: AdminServices, frozen: Selection) -> PreviewView:
+async def preview(services: AdminServices, frozen: Selection) -> PreviewView:
+    """Count what a job would take, and show the first messages of it."""
     found = await services.chooser.preview(frozen)
     return PreviewView(
         count=found.deliveries,
@@ -208,6 +217,7 @@ def _filter(selection: Selection) -> dict[str, str]:
 def _view(job: Job, orders: Orders) -> ResendView:
     return ResendView(
         id=job.id,
+        kind=job.kind,
         state=orders.state(job),
         by=job.by,
         reason=job.reason,

@@ -39,6 +39,11 @@ Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000 --edit order.json --reason "the sku was wrong"
   bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
 
+_DISCARD = """\b
+Examples:
+  bus discard orders coupons --status dead --dry-run
+  bus discard orders coupons --to 1h --reason "these coupons are void"
+  bus resend --rerun 019a2f4e-0000-7000-8000-000000000000"""
 _APPLY = """\b
 Examples:
   bus export configuration -o bus-configuration.json
@@ -90,6 +95,7 @@ _COMMANDS: Final = {
     "stats": _Command("statistics", "Example:  bus stats --from 1d --by subscription"),
     "failures": _Command("failing", "Example:  bus failures --destination orders --from 1d"),
     "resend": _Command("resending", _RESEND),
+    "discard": _Command("discarding", _DISCARD),
     "status": _Command("status", "Example:  bus status --json"),
     "backup": _Command("files.backups", _BACKUP),
     "restore": _Command("files.backups", _RESTORE),

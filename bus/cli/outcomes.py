@@ -17,7 +17,7 @@ POLL_SECONDS: Final = 0.2
 COLUMNS: Final = ("id", "subscription", "outcome", "reason")
 _FIRST_FAILED: Final = "retrying"
 _OPEN: Final = ("resend", "pending")
-_GOOD: Final = frozenset({"delivered", "selected", "skipped"})
+_GOOD: Final = frozenset({"delivered", "discarded", "selected", "skipped"})
 Item = dict[str, str]
 
 

@@ -1,4 +1,4 @@
-"""The end of deliveries whose subscription was removed, counted and told like any other end."""
+"""The end of deliveries that nobody is to get, counted and told like any other end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bus.domain.delivery.delivery import Outcome
 from bus.domain.tracing import events as events_of
 from bus.ports.events import Events
-from bus.ports.store import CompensationStore
+from bus.ports.store import DeliveryStore
 from bus.stores.rollups import Rollups
 
 
@@ -17,7 +17,7 @@ class Cancellations:
     Two processes that cancel the same delivery at the same time both tell of it.
     """
 
-    def __init__(self, store: CompensationStore, rollups: Rollups, events: Events) -> None:
+    def __init__(self, store: DeliveryStore, rollups: Rollups, events: Events) -> None:
         self._store = store
         self._rollups = rollups
         self._events = events
@@ -31,6 +31,12 @@ class Cancellations:
             The store does not answer; what it ended before that was counted and told.
         """
         return await self._store.cancel(destination, subscription, until, self._ended)
+
+    async def end(self, outcomes: Sequence[Outcome]) -> None:
+        """End these deliveries as canceled; durable when it returns, and may be repeated, which counts them again."""
+        if outcomes:
+            await self._store.write(outcomes)
+            self._ended(outcomes)
 
     def _ended(self, outcomes: Sequence[Outcome]) -> None:
         self._rollups.count(outcomes)

@@ -1,4 +1,4 @@
-"""Bulk resends."""
+"""Bulk resends and discards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import View
 from admin.models.responses.messages import MessageRow
-from admin.repair.jobs import Counts
+from admin.repair.jobs import Counts, Kind
 
 Filter = dict[str, str]
 
@@ -22,6 +22,7 @@ class ResendView(View, kw_only=True):
     """A job's progress and counts."""
 
     id: str
+    kind: Kind
     state: str
     by: str
     reason: str

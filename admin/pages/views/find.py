@@ -97,6 +97,8 @@ def _actions(viewer: Viewer, filters: Filters, *, has_any: bool) -> None:
         link(t("Export {format}", format=name), href, "pier-button", download="", title=said)
     if viewer.may(Action.RESEND, filters.get("destination") or None):
         link(t("Resend these…"), f"/admin/resends/new?{query_of(asked)}", "pier-button")
+        if filters.get("destination") and filters.get("subscription"):
+            link(t("Discard these…"), f"/admin/resends/discard?{query_of(asked)}", "pier-button")
     else:
         why = t("You may not resend here: ask an admin for the role operator.")
         tag("button", "pier-button", t("Resend these…"), type="button", disabled=True, title=why)

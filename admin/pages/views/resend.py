@@ -1,4 +1,4 @@
-"""One resend at work."""
+"""One resend or discard at work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import asked_number, confirmed
 from admin.pages.parts.figures import count, figures, pairs, rate
 from admin.pages.parts.following import EVERY, following
-from admin.pages.parts.jobs import ENDED, OUTCOMES, STATES, TONES
+from admin.pages.parts.jobs import ENDED, OUTCOMES, OWN, TONES, state_of
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.selections import as_query, said
@@ -24,19 +24,20 @@ from admin.pages.parts.tables import Column, badge, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
-from admin.repair.jobs import Counts, Item
+from admin.repair.jobs import Item, Kind
 from bus.security.keys import Action
 from bus.sentences import N_
 
 _RARELY: Final = 6.0
-_SURE: Final = ("delivered", "failed", "skipped", "missing")
+_SURE: Final = ("delivered", "discarded", "failed", "skipped", "missing")
 
 
 @page("/resends/{id}", N_("Resend"))
 async def resend(viewer: Viewer) -> None:
     """Show one job at work."""
     job = await viewer.api.get(f"/resends/{viewer.place['id']}", ResendView)
-    with heading(viewer.t("Resend of {time}", time=viewer.time(job.created_at))):
+    title = N_("Discard of {time}") if job.kind is Kind.DISCARD else N_("Resend of {time}")
+    with heading(viewer.t(title, time=viewer.time(job.created_at))):
         state = tag("span")
         tag("span", "pier-spacer")
         buttons = tag("span", "pier-row-of")
@@ -73,9 +74,7 @@ class _Job:
         selected = counts.selected
         self._counts.clear()
         with self._counts:
-            figures(
-                [(self._viewer.t(OUTCOMES[part]), count(number), "") for part, number in _by_outcome(counts).items()]
-            )
+            figures([(self._viewer.t(OUTCOMES[part]), count(number), "") for part, number in _by_outcome(job).items()])
         self._progress.set_value((selected - counts.waiting) / selected if selected else float(job.state == "done"))
         self._draw_balance(job)
         look = (job.state, job.rate, bool(job.new_failures and job.new_failures.count), tuple(job.reruns))
@@ -84,8 +83,8 @@ class _Job:
             self._draw_rest(job)
 
     def _draw_balance(self, job: ResendView) -> None:
-        t, counts = self._viewer.t, _by_outcome(job.counts)
-        parts = [part for part in OUTCOMES if counts[part] or part in _SURE]
+        t, counts = self._viewer.t, _by_outcome(job)
+        parts = [part for part in counts if counts[part] or part in _SURE]
         terms = " + ".join(f"{count(counts[part])} {t(OUTCOMES[part])}" for part in parts)
         self._balance.clear()
         with self._balance:
@@ -99,7 +98,7 @@ class _Job:
         viewer = self._viewer
         self._state.clear()
         with self._state:
-            chip(viewer.t(STATES[job.state]), TONES.get(job.state, "warn"))
+            chip(viewer.t(state_of(job.kind, job.state)), TONES.get(job.state, "warn"))
         self._buttons.clear()
         with self._buttons:
             if viewer.may(Action.RESEND, job.filter.get("destination")):
@@ -112,10 +111,16 @@ class _Job:
             _pairs(viewer, job)
 
 
-def _by_outcome(counts: Counts) -> dict[str, int]:
+def _by_outcome(job: ResendView) -> dict[str, int]:
     """Return how many items ended how, in the order in which outcomes are shown."""
-    known: dict[str, int] = msgspec.structs.asdict(counts)
-    return {part: known[part] for part in OUTCOMES}
+    known: dict[str, int] = msgspec.structs.asdict(job.counts)
+    return {part: known[part] for part in _outcomes(job)}
+
+
+def _outcomes(job: ResendView) -> list[str]:
+    """Return the outcomes that items of such a job can have."""
+    foreign = {own for kind, own in OWN.items() if kind is not job.kind}
+    return [part for part in OUTCOMES if part not in foreign]
 
 
 def _tell_new(viewer: Viewer, job: ResendView) -> None:
@@ -136,11 +141,10 @@ def _tell_new(viewer: Viewer, job: ResendView) -> None:
 
 def _pairs(viewer: Viewer, job: ResendView) -> None:
     t = viewer.t
-    rate_now = job.rate
     shown: list[tuple[str, object]] = [
         (t("By"), job.by),
         (t("Reason"), viewer.reason(job.reason, by=job.by) or "–"),
-        (t("Rate"), t("{rate} a second", rate=rate(rate_now)) if rate_now else t("as fast as subscriptions take it")),
+        *_rate(viewer, job),
         (t("Made"), lambda: moment(viewer, job.created_at)),
         (t("Finished"), lambda: moment(viewer, job.finished_at)),
         *said(viewer, job.filter),
@@ -149,6 +153,15 @@ def _pairs(viewer: Viewer, job: ResendView) -> None:
         shown.append((t("Again, of"), _job_link(job.rerun_of)))
     shown.extend((t("Done again as"), _job_link(again)) for again in job.reruns)
     pairs(shown)
+
+
+def _rate(viewer: Viewer, job: ResendView) -> list[tuple[str, str]]:
+    t = viewer.t
+    if job.kind is Kind.DISCARD:
+        return []
+    return [
+        (t("Rate"), t("{rate} a second", rate=rate(job.rate)) if job.rate else t("as fast as subscriptions take it"))
+    ]
 
 
 def _job_link(job_id: str) -> Callable[[], None]:
@@ -160,13 +173,16 @@ def _job_link(job_id: str) -> Callable[[], None]:
 
 def _buttons(viewer: Viewer, job: ResendView, look: Callable[[], Awaitable[None]]) -> None:
     t, place_of = viewer.t, f"/resends/{job.id}"
+    if job.state in ENDED:
+        _rerun_button(viewer, job)
+        return
 
     async def order(verb: str) -> None:
         await viewer.api.post(f"{place_of}/{verb}")
         await look()
 
     async def cancel() -> None:
-        title, said_then = t("Cancel this resend?"), t("What was resent stays resent; the rest is counted as canceled.")
+        title, said_then = t("Cancel this job?"), t("What was done stays done; the rest is counted as canceled.")
         if await confirmed(viewer, title, said_then, action=t("Cancel the rest")):
             await viewer.api.delete(place_of)
             await look()
@@ -177,21 +193,30 @@ def _buttons(viewer: Viewer, job: ResendView, look: Callable[[], Awaitable[None]
             await viewer.api.patch(place_of, {"rate": wanted or None})
             await look()
 
-    async def rerun() -> None:
-        if (made := await sent_again(viewer, f"{place_of}/rerun", {})) is not None:
-            ui.navigate.to(f"/resends/{made.read(JobView).id}")
-
-    if job.state in ENDED:
-        lost = job.counts.failed + job.counts.missing
-        why = "" if lost else t("Nothing of it failed.")
-        button(t("Resend what failed ({count})", count=count(lost)), rerun, icon="replay", disabled_because=why)
-        return
     if job.state == "paused":
         button(t("Resume"), lambda: order("resume"), icon="play_arrow", kind="primary")
     else:
         button(t("Pause"), lambda: order("pause"), icon="pause")
-    button(t("Rate…"), change_rate, icon="speed")
+    if job.kind is Kind.RESEND:
+        button(t("Rate…"), change_rate, icon="speed")
     button(t("Cancel"), cancel, icon="cancel")
+
+
+def _rerun_button(viewer: Viewer, job: ResendView) -> None:
+    t, counts = viewer.t, job.counts
+
+    async def rerun() -> None:
+        if (made := await sent_again(viewer, f"/resends/{job.id}/rerun", {})) is not None:
+            ui.navigate.to(f"/resends/{made.read(JobView).id}")
+
+    if job.kind is Kind.DISCARD:
+        why = "" if counts.discarded else t("Nothing was discarded.")
+        said_so = t("Resend what was discarded ({count})", count=count(counts.discarded))
+    else:
+        lost = counts.failed + counts.missing
+        why = "" if lost else t("Nothing of it failed.")
+        said_so = t("Resend what failed ({count})", count=count(lost))
+    button(said_so, rerun, icon="replay", disabled_because=why)
 
 
 async def _items(viewer: Viewer, job: ResendView) -> None:
@@ -205,7 +230,7 @@ async def _items(viewer: Viewer, job: ResendView) -> None:
         with tag("div", "pier-row-of q-mb-sm"):
             tag("h2", "", t("Each delivery"))
             with tag("nav", "pier-tabs", aria_label=t("Outcome")):
-                for name, said_as in [("", t("all")), *((name, t(text)) for name, text in OUTCOMES.items())]:
+                for name, said_as in [("", t("all")), *((name, t(OUTCOMES[name])) for name in _outcomes(job))]:
                     current = "true" if name == (outcome or "") else None
                     link(said_as, f"{base}?outcome={name}" if name else base, aria_current=current)
             tag("span", "pier-spacer")

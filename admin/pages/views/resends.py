@@ -1,4 +1,4 @@
-"""Resends: all jobs."""
+"""Resends and discards: all jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from admin.models.responses.resends import ResendView
 from admin.pages.frame import heading, page
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
-from admin.pages.parts.jobs import STATES, TONES
+from admin.pages.parts.jobs import KINDS, TONES, state_of
 from admin.pages.parts.notes import empty
 from admin.pages.parts.selections import in_short
 from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
@@ -36,12 +36,13 @@ async def resends(viewer: Viewer) -> None:
         return
     columns = [
         Column("job", t("Begun")),
+        Column("kind", t("Kind")),
         Column("by", t("By")),
         Column("reason", t("Reason")),
         Column("filter", t("What")),
         Column("state", t("State")),
         Column("selected", t("Selected"), is_number=True),
-        Column("delivered", t("Delivered"), is_number=True),
+        Column("delivered", t("Delivered or discarded"), is_number=True),
         Column("failed", t("Failed"), is_number=True),
     ]
     shown = table(columns, [_row(viewer, job) for job in found.items], label=t("Resends"))
@@ -63,11 +64,12 @@ def _row(viewer: Viewer, job: ResendView) -> Row:
             **place(viewer.time(job.created_at), f"/admin/resends/{job.id}"),
             "title": viewer.utc(job.created_at),
         },
+        "kind": text(viewer.t(KINDS[job.kind])),
         "by": text(job.by),
         "reason": text(viewer.reason(job.reason, by=job.by), cut=True),
         "filter": text(in_short(viewer, job.filter), cut=True),
-        "state": badge(viewer.t(STATES[job.state]), TONES.get(job.state, "warn")),
+        "state": badge(viewer.t(state_of(job.kind, job.state)), TONES.get(job.state, "warn")),
         "selected": number(count(counts.selected)),
-        "delivered": number(count(counts.delivered)),
+        "delivered": number(count(counts.delivered + counts.discarded)),
         "failed": number(count(counts.failed + counts.missing)),
     }

@@ -19,6 +19,7 @@ from admin.pages.parts.history import history
 from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.sample import sample
 from admin.pages.parts.secret_shown_once import kept
+from admin.pages.parts.selections import as_query
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
@@ -62,6 +63,9 @@ def _head(
         tag("span", "pier-spacer")
         to(t("Messages"), f"/admin/find?destination={code}&subscription={name}", icon="search")
         to(t("Failures"), f"/admin/failures?destination={code}&subscription={name}", icon="error_outline")
+        if viewer.may(Action.RESEND, code):
+            query = as_query({"destination": code, "subscription": name})
+            to(t("Discard its backlog…"), f"/admin/resends/discard?{query}", icon="delete_sweep")
         if viewer.may(Action.PAUSE, code):
             verdict = actions.resume if found.paused else actions.pause
             why = viewer.say(verdict.why_text or verdict.why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
@@ -12,16 +11,13 @@ from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.commands.editing import Asked, allowing, edit
 from bus.cli.commands.steering import Steering, steer
 from bus.cli.grouping import grouped
+from bus.cli.jobs import SAMPLE, follow_job, show_preview
 from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
-from bus.cli.outcomes import COLUMNS, POLL_SECONDS, Item, conclude, follow
-from bus.cli.output import print_json, progress
-from bus.cli.tables import Table
+from bus.cli.outcomes import COLUMNS, Item, follow
 from bus.errors import ReceiverRefused
 
-_ENDED: Final = ("done", "canceled")
 # Refusals that concern one message: it or the subscription is not there, or a delivery is on its way.
 _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
-_SAMPLE: Final = ("id", "destination", "status", "biz_id", "received_at")
 
 
 @dataclass(frozen=True)
@@ -69,20 +65,22 @@ def resend(
 
     "failed" is the first new attempt; the subscription's retries go on.
     """
-    sample, outcomes = output.tables(_SAMPLE, COLUMNS)
+    sample, outcomes = output.tables(SAMPLE, COLUMNS)
     given, messages = chosen.given(), ids or []
     _check(messages, given, steering, edited, dry_run=dry_run)
     with Api(url, api_key) as api:
         if steering.jobs:
             again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
-            return _follow(api, again, wait, as_json=output.as_json) if again else 0
+            return follow_job(api, again, wait, "resend", as_json=output.as_json) if again else 0
         if messages:
             asked = Asked(chosen.subscription, reason, wait, None if output.as_json else outcomes, reorder)
             return edit(api, messages[0], edited, asked) if edited else _resend_some(api, messages, asked)
         if dry_run:
-            return _preview(api, given, None if output.as_json else sample)
+            found = api.call("POST", "/api/v1/resends", body={"filter": given, "dry_run": True})
+            return show_preview(found, None if output.as_json else sample, "resent")
         body = {"filter": given, "rate": rate, "dry_run": False, "reason": reason} | allowing(reorder)
-        return _follow(api, api.call("POST", "/api/v1/resends", body=body)["id"], wait, as_json=output.as_json)
+        job_id = api.call("POST", "/api/v1/resends", body=body)["id"]
+        return follow_job(api, job_id, wait, "resend", as_json=output.as_json)
 
 
 def _check(messages: list[str], given: dict[str, str], steering: Steering, edited: str, *, dry_run: bool) -> None:
@@ -97,36 +95,6 @@ def _check(messages: list[str], given: dict[str, str], steering: Steering, edite
             raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
     elif not {"destination", "from", "to"} <= set(given):
         raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
-
-
-def _preview(api: Api, chosen: dict[str, str], table: Table | None) -> int:
-    """Say what would be resent, as JSON where no table is given."""
-    found = api.call("POST", "/api/v1/resends", body={"filter": chosen, "dry_run": True})
-    if table is None:
-        print_json(found)
-    else:
-        table.show(found["sample"])
-        typer.echo(f"{found['count']} deliveries would be resent")
-        if not found.get("complete", True):
-            typer.echo(f"and more: of messages made before {found['counted_since']} none was counted", err=True)
-    return 0
-
-
-def _follow(api: Api, job_id: str, wait: float, *, as_json: bool) -> int:
-    """Show a job's progress until it ends, or ``wait`` seconds are over; the job goes on without us."""
-    end = time.monotonic() + wait
-    with progress() as bar:
-        task = bar.add_task("resending", total=None)
-        while True:
-            job = api.call("GET", f"/api/v1/resends/{job_id}")
-            counts = job["counts"]
-            bar.update(task, total=counts["selected"], completed=counts["selected"] - counts["waiting"])
-            if job["state"] in _ENDED or time.monotonic() >= end:
-                break
-            time.sleep(POLL_SECONDS)
-    if as_json:
-        print_json({"id": job_id, "state": job["state"], "counts": counts})
-    return conclude(counts, wait, quiet=as_json)
 
 
 def _resend_some(api: Api, ids: list[str], asked: Asked) -> int:

@@ -16,10 +16,10 @@ from bus.cli.output import print_json
 class Steering:
     """What is wanted of which job; one of them at most."""
 
-    pause: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job until it is resumed.")] = ""
+    pause: Annotated[str, typer.Option(metavar="JOB", help="Do nothing more of a job until it is resumed.")] = ""
     resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = ""
-    cancel: Annotated[str, typer.Option(metavar="JOB", help="Resend nothing more of a job.")] = ""
-    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed or was missing in a job.")] = ""
+    cancel: Annotated[str, typer.Option(metavar="JOB", help="Do nothing more of a job, be it a discard.")] = ""
+    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed in a job, or what it discarded.")] = ""
 
     @property
     def jobs(self) -> list[str]:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from bus.domain.delivery.canceling import REMOVED
+from bus.domain.delivery.discarding import Discarded
 from bus.domain.delivery.setting_aside import BY_A_PERSON, SetAside
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
 from bus.sentences import N_, Said, Sentence, sentence
@@ -21,6 +22,7 @@ ON_ITS_WAY: Final = N_("still pending: it is on its way")
 ENDED_SINCE: Final = N_("it has ended since")
 EXPIRED: Final = N_("the message is past its retention")
 RESENT_SINCE: Final = N_("resent again since")
+NOT_DISCARDED: Final = N_("the job was canceled before this was discarded")
 NOT_RESENT: Final = N_("the job was canceled before this was resent")
 OUTCOME_UNKNOWN: Final = N_("resent; the job was canceled before the outcome was known, which its trace has")
 _SCHEDULED: Final = re.compile(r"deliver at (\d{4}-\d\d-\d\dT[\d:.]+Z)")
@@ -32,7 +34,7 @@ REASONS: Final = frozenset(
     {
         *(PAUSED, N_("scheduled"), N_("the destination is paused")),
         *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON, BEHIND, BY_A_PERSON),
-        *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, OUTCOME_UNKNOWN),
+        *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, NOT_DISCARDED, OUTCOME_UNKNOWN),
     }
 )
 """Those without values."""
@@ -56,6 +58,8 @@ def reason_of(text: str, *, by: str = "") -> Said:
 def _with_values(text: str) -> Sentence | None:
     if (aside := SetAside.parse(text)) is not None:
         return _set_aside(aside)
+    if (dropped := Discarded.parse(text)) is not None:
+        return _discarded(dropped)
     if found := _EXHAUSTED.fullmatch(text):
         return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
     if found := _FINAL.fullmatch(text):
@@ -69,3 +73,9 @@ def _set_aside(aside: SetAside) -> Sentence:
     if aside.why:
         return sentence("set aside by {name}: {reason}", name=aside.by, reason=aside.why)
     return sentence("set aside by {name}", name=aside.by)
+
+
+def _discarded(dropped: Discarded) -> Sentence:
+    if dropped.why:
+        return sentence("discarded by {name}: {reason}", name=dropped.by, reason=dropped.why)
+    return sentence("discarded by {name}", name=dropped.by)

@@ -273,7 +273,7 @@ def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
 
 
 def canceled(outcome: Outcome) -> TraceEvent:
-    """Tell that a store ended a delivery whose subscription was removed; of its message no more than the id."""
+    """Tell that a delivery was canceled, by a store or a person; of its message no more than the id."""
     return TraceEvent(
         stage=Stage.SETTLED,
         at=outcome.at,

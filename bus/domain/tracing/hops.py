@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
+from bus.domain.delivery.discarding import Discarded
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.delivery.receipt import Receipt
 from bus.domain.delivery.setting_aside import SetAside
@@ -172,8 +173,8 @@ def _state(name: str, delivery: DeliveryTrace, carrier: str) -> Iterable[Hop]:
         ended: Said = sentence(_ENDED[delivery.status])
         if delivery.reason:
             ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
-        place = "dispatcher" if SetAside.parse(delivery.reason) is None else "person"
-        yield Hop(delivery.at, place, ended, name)
+        by_a_person = SetAside.parse(delivery.reason) or Discarded.parse(delivery.reason)
+        yield Hop(delivery.at, "person" if by_a_person else "dispatcher", ended, name)
     elif delivery.status is Status.PENDING and delivery.reason:
         yield Hop(delivery.at, "dispatcher", reason_of(delivery.reason), name)
     elif delivery.status is Status.PENDING:

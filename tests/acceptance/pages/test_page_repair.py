@@ -159,7 +159,8 @@ def test_a_filter_that_is_none_and_a_job_that_is_not_there_are_told(look: Look) 
 def test_the_pages_are_accessible_and_fit(look: Look, hour: Hour, width: int, language: str) -> None:
     looker = look(width=width, language=language)
     job = hour.bus.admin.call("POST", "/api/v1/resends", json={"filter": {"destination": hour.code}, "reason": "x"})
-    places = ("/failures", "/resends", f"/resends/new?destination={hour.code}", f"/resends/{job.json()['id']}")
+    backlog = f"/resends/discard?destination={hour.code}&subscription=erp&status=dead"
+    places = ("/failures", "/resends", f"/resends/new?destination={hour.code}", f"/resends/{job.json()['id']}", backlog)
     for path in places:
         looker.open(path)
         assert not looker.findings(), path
@@ -188,3 +189,35 @@ def test_a_bulk_job_goes_on_after_the_bus_was_killed(look: Look, tmp_path: Path)
             timeout=90_000
         )
         assert 150 <= subscribers.count(hour.path) <= 150 + WINDOW
+
+
+def test_a_backlog_is_discarded_by_who_types_its_name_and_can_be_resent(look: Look, hour: Hour) -> None:
+    looker = look()
+    page = looker.open(f"/destinations/{hour.code}/subscriptions/erp")
+    page.get_by_role("link", name="Discard its backlog…").click()
+    expect(page.get_by_text("3 deliveries would be discarded")).to_be_visible()
+    page.get_by_role("link", name="retrying", exact=True).click()
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    page.get_by_role("link", name="dead", exact=True).click()
+    page.get_by_role("link", name="older than an hour").click()
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    page.get_by_role("link", name="of any age").click()
+    discard = page.get_by_role("button", name="Discard 3 deliveries")
+    discard.click()
+    expect(page.get_by_text("Say why: others will read it.")).to_be_visible()
+    page.get_by_label("Reason").fill("void since May")
+    discard.click()
+    expect(page).to_have_url(re.compile("/resends/discard"))
+    page.get_by_label("Type erp to go on").fill("erp")
+    discard.click()
+    expect(page).to_have_url(re.compile("/admin/resends/[0-9a-f-]{36}"))
+    expect(page.get_by_text("3 selected = 0 delivered + 3 discarded + 0 skipped + 0 missing")).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile("^Discard of"))).to_be_visible()
+    assert hour.bus.admin.statuses(hour.code) == {"canceled": 3}
+    hour.mend()
+    page.get_by_role("button", name="Resend what was discarded (3)").click()
+    expect(page.get_by_text("3 selected = 3 delivered + 0 failed + 0 skipped + 0 missing")).to_be_visible()
+    looker.open(f"/messages/{hour.ids[0]}")
+    expect(page.get_by_text("delivered").first).to_be_visible()
+    looker.open("/resends")
+    expect(page.get_by_role("row").filter(has_text="void since May").last).to_contain_text("discard")

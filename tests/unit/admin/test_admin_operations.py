@@ -166,6 +166,7 @@ RESEND = [
     ("POST", "/messages/MESSAGE/resend", None),
     ("POST", "/messages/MESSAGE/edit", {"reason": "x"}),
     ("POST", "/resends", {"filter": {}, "dry_run": True}),
+    ("POST", "/discards", {"filter": {"destination": "orders", "subscription": "billing"}, "dry_run": True}),
     ("POST", f"{BILLING}/keys/resume", {"key": "c1"}),
     ("POST", f"{BILLING}/keys/skip", {"key": "c1"}),
     ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),

@@ -42,6 +42,7 @@ class Wanted(NamedTuple):
 
 
 FILTER = {"filter": {"destination": "orders"}}
+BACKLOG = {"filter": {"destination": "orders", "subscription": "billing"}}
 NORMS = {"until": "2026-11-21T12:00:00Z", "count": 0, "items": []}
 PROOF = {"checked": "2026-11-21T12:00:00Z", "missing": 0, "contradicted": 0, "items": []}
 OPERATIONS = {
@@ -86,6 +87,7 @@ OPERATIONS = {
     "POST /api/v1/messages/{message_id}/edit": Wanted("resend", "found", {"body": True, "reason": "a try"}),
     "GET /api/v1/messages/{message_id}/deliveries/{subscription}/attempts/{attempt}": Wanted("read", "found"),
     "POST /api/v1/resends": Wanted("resend", "orders", FILTER),
+    "POST /api/v1/discards": Wanted("resend", "orders", BACKLOG),
     "GET /api/v1/resends": Wanted("read", "some"),
     "POST /api/v1/resends/deliveries": Wanted(
         "resend", "orders", {"destination": "orders", "deliveries": [{"id": "{message_id}", "subscription": "billing"}]}

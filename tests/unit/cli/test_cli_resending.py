@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from bus.cli import outcomes
-from bus.cli.commands import resending
+from bus.cli import jobs, outcomes
 from tests.harness.fake_bus import FakeBus
 from tests.unit.cli.conftest import Cli
 
@@ -18,7 +17,7 @@ ID = "019a0000-0000-7000-8000-000000000001"
 
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resending, "POLL_SECONDS", 0)
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0)
     monkeypatch.setattr(outcomes, "POLL_SECONDS", 0)
 
 

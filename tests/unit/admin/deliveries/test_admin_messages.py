@@ -262,6 +262,7 @@ async def test_a_resend_is_due_at_once_and_its_job_tells_how_it_ended(world: Wor
         "selected": 2,
         "waiting": 0,
         "delivered": 1,
+        "discarded": 0,
         "failed": 1,
         "skipped": 0,
         "missing": 0,

@@ -144,6 +144,7 @@ async def test_a_subscription_that_goes_in_the_middle_is_missing(world: World, c
         "selected": 20,
         "waiting": 0,
         "delivered": 0,
+        "discarded": 0,
         "failed": 5,
         "skipped": 0,
         "missing": 15,

@@ -1,0 +1,44 @@
+"""What a job does with its deliveries: what resends and discards have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from admin.repair.jobs import Item, Job
+from bus.domain.tracing.trace import DeliveryTrace, Trace
+
+
+class Act(Protocol):
+    """One kind of work on deliveries; all but ``item`` and ``look`` may raise ``StoreError``, and may be repeated.
+
+    Attributes
+    ----------
+    left_out
+        Why an item was canceled with its job.
+    unknown
+        What is said of an item that the job did not wait for any more.
+    """
+
+    left_out: str
+    unknown: str
+
+    def item(self, trace: Trace, subscription: str) -> Item:
+        """Return the item of a delivery that was selected; its outcome is not ``waiting`` if there is nothing to do."""
+        ...
+
+    async def begin(self, job: Job) -> None:
+        """Get ready, once all items are chosen and before the first is applied."""
+        ...
+
+    async def apply(self, job: Job, items: Sequence[Item]) -> None:
+        """Do it to items that wait; durable when it returns. What is gone gets the outcome ``missing``."""
+        ...
+
+    async def end(self, job: Job) -> None:
+        """Have what was applied in force everywhere, once nothing more is applied."""
+        ...
+
+    def look(self, job: Job, item: Item, delivery: DeliveryTrace) -> bool:
+        """Set an item's outcome if its delivery has one; return whether the act was applied to it."""
+        ...

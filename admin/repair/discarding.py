@@ -1,0 +1,108 @@
+"""Discards as jobs: deliveries of one subscription that are not delivered end as ``canceled``, and nobody gets them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from admin.repair.jobs import Item, Job
+from bus.domain.delivery.canceling import canceled
+from bus.domain.delivery.delivery import FINAL, UNDELIVERED, Outcome, Status
+from bus.domain.delivery.discarding import Discarded
+from bus.domain.delivery.reasons import ENDED_SINCE, EXPIRED, NOT_DISCARDED, RESENT_SINCE
+from bus.domain.times import SKEW
+from bus.domain.tracing.trace import DeliveryTrace, Trace
+from bus.errors import Conflict
+from bus.ports.clock import Clock
+from bus.ports.store import TraceStore
+from bus.registry import Registry
+from bus.stores.cancellations import Cancellations
+
+
+class Discarding:
+    """The act of a discard.
+
+    A delivery that has ended since it was chosen, or that somebody resent, stays as it is. Dispatchers are told twice
+    to ask the store before they post what was received until now: before the first delivery is canceled, for what
+    their transports bring from then on; and after the last, for what they had in memory meanwhile.
+
+    Parameters
+    ----------
+    settle
+        Waits a moment until every process that is alive has the configuration of now in force.
+    """
+
+    left_out: str = NOT_DISCARDED
+    unknown: str = NOT_DISCARDED
+
+    def __init__(
+        self,
+        store: TraceStore,
+        registry: Registry,
+        cancellations: Cancellations,
+        clock: Clock,
+        settle: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._cancellations = cancellations
+        self._clock = clock
+        self._settle = settle
+
+    def item(self, trace: Trace, subscription: str) -> Item:
+        """Return the item of a delivery in the generation that it has."""
+        return Item(trace.id, subscription, trace.deliveries[subscription].generation)
+
+    async def begin(self, job: Job) -> None:
+        """Have dispatchers ask the store about what their transports bring."""
+        await self._have_asked(job)
+
+    async def apply(self, job: Job, items: Sequence[Item]) -> None:
+        """Cancel what may still be delivered."""
+        traces = await asyncio.gather(*(self._store.trace(item.message_id) for item in items))
+        outcomes: list[Outcome] = []
+        for item, trace in zip(items, traces, strict=True):
+            if trace is None or item.subscription not in trace.deliveries:
+                item.outcome, item.reason = "missing", EXPIRED
+            elif _is_open(item, trace.deliveries[item.subscription]):
+                outcomes.append(canceled(trace, item.subscription, self._clock.now(), reason_of_job(job)))
+        await self._cancellations.end(outcomes)
+
+    async def end(self, job: Job) -> None:
+        """Have dispatchers ask the store about what they had in memory while deliveries were canceled."""
+        await self._have_asked(job)
+
+    def look(self, job: Job, item: Item, delivery: DeliveryTrace) -> bool:
+        """Set the outcome of a delivery that ended; return whether it did."""
+        if delivery.generation > item.generation:
+            item.outcome, item.reason = "skipped", RESENT_SINCE
+        elif delivery.status is Status.DELIVERED:
+            item.outcome, item.reason = "delivered", delivery.reason
+        elif delivery.status is Status.CANCELED and delivery.reason == reason_of_job(job):
+            item.outcome, item.reason = "discarded", delivery.reason
+        elif delivery.status in FINAL - UNDELIVERED:
+            item.outcome, item.reason = "skipped", ENDED_SINCE
+        return item.outcome != "waiting"
+
+    async def _have_asked(self, job: Job) -> None:
+        selection = job.selection
+        if not job.chunks or selection.destination is None or selection.subscription is None:
+            return
+        key = (selection.destination, selection.subscription)
+        while True:
+            try:
+                await self._registry.doubt(key, self._clock.now() + SKEW)
+            except Conflict:
+                await self._registry.load()
+            else:
+                break
+        await self._settle()
+
+
+def reason_of_job(job: Job) -> str:
+    """Return what the deliveries that a job discards have as their reason."""
+    return str(Discarded(job.by, job.reason))
+
+
+def _is_open(item: Item, delivery: DeliveryTrace) -> bool:
+    return delivery.generation == item.generation and delivery.status in UNDELIVERED

@@ -1,0 +1,61 @@
+"""Resends as jobs: each delivery begins anew, and the first attempt of that is its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from admin.repair.jobs import Item, Job
+from admin.repair.resender import Cause, Resender, Target, is_pending, target_of
+from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.reasons import NOT_RESENT, ON_ITS_WAY, OUTCOME_UNKNOWN, RESENT_SINCE
+from bus.domain.tracing.trace import DeliveryTrace, Trace
+from bus.errors import NotFound
+
+_OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
+
+
+class Resending:
+    """The act of a resend: each generation was fixed when its item was chosen."""
+
+    left_out: str = NOT_RESENT
+    unknown: str = OUTCOME_UNKNOWN
+
+    def __init__(self, resender: Resender) -> None:
+        self._resender = resender
+
+    def item(self, trace: Trace, subscription: str) -> Item:
+        """Return the item that resends a delivery with its next generation; one that is pending is ``skipped``."""
+        item = Item(trace.id, subscription, target_of(trace, subscription).generation)
+        if is_pending(trace, subscription):
+            item.outcome, item.reason = "skipped", ON_ITS_WAY
+        return item
+
+    async def begin(self, job: Job) -> None:
+        """Need nothing."""
+
+    async def apply(self, job: Job, items: Sequence[Item]) -> None:
+        """Resend items at once, so that they share the store's commits."""
+        cause = Cause(job.id, job.by, job.reason)
+        applying = [
+            self._resender.apply(item.message_id, [Target(item.subscription, item.generation)], cause) for item in items
+        ]
+        results = await asyncio.gather(*applying, return_exceptions=True)
+        for item, result in zip(items, results, strict=True):
+            if isinstance(result, NotFound):
+                item.outcome, item.reason = "missing", str(result)
+            elif result is not None:
+                raise result
+
+    async def end(self, job: Job) -> None:
+        """Need nothing."""
+
+    def look(self, job: Job, item: Item, delivery: DeliveryTrace) -> bool:  # noqa: ARG002 - as of any act
+        """Set the outcome once the first new attempt has ended; return whether it was resent."""
+        if delivery.generation > item.generation:
+            item.outcome, item.reason = "skipped", RESENT_SINCE
+        elif delivery.generation == item.generation and delivery.status not in (Status.RESEND, Status.PENDING):
+            item.outcome = _OUTCOMES.get(delivery.status, "failed")
+            item.reason = delivery.reason
+        return delivery.generation >= item.generation
