@@ -18,6 +18,7 @@ from admin.repair.resending import Resending
 from admin.repair.runner import JobRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
+from admin.showing.cures import Cures
 from admin.showing.lookup_proxies import LookupProxies
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
@@ -53,6 +54,7 @@ class AdminServices:
         self.lookup_proxies = LookupProxies(context)
         self.causes = Causes(context, introspection, self.strict_orders)
         self.jobs = JobRepository(context.store)
+        self.cures = Cures(self.jobs, context.clock)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)
         self.saved = SavedViews(context.store, context.clock)

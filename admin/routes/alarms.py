@@ -47,7 +47,7 @@ async def list_incidents(
     documents, now = services.alarms, services.context.clock.now()
     incidents, silences = await documents.incidents(), await documents.silences()
     found = [one for one in incidents if closed or not one.closed_at]
-    views = incident_views(found, silences, principal, now)
+    views = incident_views(found, silences, await services.cures.under_way(), principal, now)
     return IncidentsView(items=list(views)[:limit], watched=_is_watched(services))
 
 
@@ -151,7 +151,8 @@ async def _seen(services: AdminServices, principal: Principal, id_: str) -> Inci
     incident, silences = await services.alarms.incident(id_), await services.alarms.silences()
     acknowledged = (await services.alarms.acknowledged()).get(id_)
     found = incident.with_acknowledgement(acknowledged)
-    for view in incident_views([found], silences, principal, services.context.clock.now()):
+    under_way = await services.cures.under_way()
+    for view in incident_views([found], silences, under_way, principal, services.context.clock.now()):
         return view
     raise NotFound(sentence("there is no incident {id}", id=repr(id_)))
 

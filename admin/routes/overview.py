@@ -24,6 +24,7 @@ from admin.models.responses.overview import (
     RatesView,
     SpoolView,
 )
+from admin.showing.cures import UnderWay
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarm import Alarm
@@ -35,6 +36,7 @@ from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.observing.observatory import Rates, Sight, breakers
+from bus.security.principals import Principal
 from bus.sentences import sentence_of
 
 router = APIRouter(tags=["operations"])
@@ -73,6 +75,8 @@ async def get_overview(
     lanes = [found.key for code in codes for found in catalog.of(code)]
     busiest = sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code))
     busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
+    alarms = [found for found in services.observatory.alarms(sight) if may(found.destination)]
+    under_way = await services.cures.under_way() if alarms else UnderWay([])
     states = _states(services.observatory.conditions(sight))
     waiting = _waiting(lanes, sight)
     is_whole = may(None)
@@ -86,7 +90,7 @@ async def get_overview(
         subscriptions=[_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
         left_out=LeftOutView(destinations=max(0, len(codes) - limit), subscriptions=max(0, len(lanes) - limit)),
         breakers=[_breaker(found) for found in breakers(sight.members) if may(found.destination)],
-        alarms=[_alarm(found) for found in services.observatory.alarms(sight) if may(found.destination)],
+        alarms=[_alarm(found, under_way, principal) for found in alarms],
         spools=_spools(sight.members) if is_whole else None,
         processes=[_member(member) for member in sight.members] if is_whole else None,
         degraded=_degraded(sight.members) if is_whole else None,
@@ -228,7 +232,7 @@ def _breaker(found: OpenBreaker) -> OpenBreakerView:
     )
 
 
-def _alarm(found: Alarm) -> AlarmView:
+def _alarm(found: Alarm, under_way: UnderWay, principal: Principal) -> AlarmView:
     return AlarmView(
         severity=found.severity,
         cause=found.cause,
@@ -240,4 +244,5 @@ def _alarm(found: Alarm) -> AlarmView:
         next_step=str(found.next_step),
         next_step_text=sentence_of(found.next_step),
         link=found.link,
+        cures=under_way.of(found.rule, found.destination, found.subscription, principal),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from admin.models.base import optional_time
 from admin.models.responses.alarms import AcknowledgedView, ChannelToldView, IncidentView, RaisedView, SilenceView
+from admin.showing.cures import UnderWay
 from bus.domain.health.channels import Silence, is_silenced
 from bus.domain.health.incidents import Incident, Raised
 from bus.domain.times import format_time
@@ -15,13 +16,14 @@ from bus.sentences import sentence_of
 
 
 def incident_views(
-    incidents: Sequence[Incident], silences: Sequence[Silence], principal: Principal, now: int
+    incidents: Sequence[Incident], silences: Sequence[Silence], under_way: UnderWay, principal: Principal, now: int
 ) -> Iterator[IncidentView]:
     """Yield those of which a principal may see something, the open ones first, the newest before."""
     for incident in sorted(incidents, key=lambda one: (bool(one.closed_at), -(one.closed_at or one.opened_at))):
         shown = [one for one in incident.shown if principal.may(Action.READ, one.destination)]
         if shown:
-            yield _view(incident, shown, silences, now)
+            alarms = [_raised(one, under_way, principal) for one in shown]
+            yield _view(incident, alarms, silences, now)
 
 
 def silence_view(silence: Silence) -> SilenceView:
@@ -39,16 +41,16 @@ def silence_view(silence: Silence) -> SilenceView:
     )
 
 
-def _view(incident: Incident, shown: Sequence[Raised], silences: Sequence[Silence], now: int) -> IncidentView:
+def _view(incident: Incident, alarms: list[RaisedView], silences: Sequence[Silence], now: int) -> IncidentView:
     taken = incident.acknowledged
     return IncidentView(
         id=incident.id,
         cause=incident.cause,
         state=_state(incident, silences, now),
-        severity=shown[0].severity,
+        severity=alarms[0].severity,
         opened_at=format_time(incident.opened_at),
         closed_at=optional_time(incident.closed_at),
-        alarms=[_raised(one) for one in shown],
+        alarms=alarms,
         left_out=incident.left_out,
         acknowledged=AcknowledgedView(by=taken.by, at=format_time(taken.at), note=taken.note) if taken else None,
         told=list(_told(incident)),
@@ -71,7 +73,7 @@ def _state(incident: Incident, silences: Sequence[Silence], now: int) -> str:
     return "acknowledged" if incident.is_taken_on else "open"
 
 
-def _raised(one: Raised) -> RaisedView:
+def _raised(one: Raised, under_way: UnderWay, principal: Principal) -> RaisedView:
     return RaisedView(
         rule=one.rule,
         severity=one.severity,
@@ -85,4 +87,5 @@ def _raised(one: Raised) -> RaisedView:
         owner=one.owner,
         found_at=format_time(one.found_at),
         over_at=optional_time(one.over_at),
+        cures=[] if one.over_at else under_way.of(one.rule, one.destination, one.subscription, principal),
     )

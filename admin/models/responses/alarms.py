@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from admin.models.responses.base import View
+from admin.models.responses.resends import CureView
 from bus.sentences import Sentence
 
 
 class RaisedView(View, kw_only=True):
     """An alarm of an incident, and what to do; ``link`` is the path below ``/api/v1`` of what it is about.
 
-    ``over_at`` is when it was over, null while it is not.
+    ``over_at`` is when it was over, null while it is not. ``cures`` are the resends and discards under way that take
+    what it is about.
     """
 
     rule: str
@@ -26,6 +28,7 @@ class RaisedView(View, kw_only=True):
     owner: str
     found_at: str
     over_at: str | None
+    cures: list[CureView]
 
 
 class AcknowledgedView(View, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from admin.models.responses.base import View
+from admin.models.responses.resends import CureView
 from bus.domain.health.conditions import State
 from bus.sentences import Sentence
 
@@ -78,7 +79,8 @@ class OpenBreakerView(View, kw_only=True):
 class AlarmView(View, kw_only=True):
     """What needs a person, and what to do; ``link`` is the path below ``/api/v1`` of what it is about.
 
-    Alarms of one ``cause`` follow from one another.
+    Alarms of one ``cause`` follow from one another. ``cures`` are the resends and discards under way that take what it
+    is about.
     """
 
     severity: str
@@ -91,6 +93,7 @@ class AlarmView(View, kw_only=True):
     next_step: str
     next_step_text: Sentence | None
     link: str
+    cures: list[CureView]
 
 
 class SpoolView(View, kw_only=True):

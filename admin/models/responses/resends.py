@@ -40,6 +40,17 @@ class ResendView(View, kw_only=True):
     new_failures: NewFailuresView | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class CureView(View, kw_only=True):
+    """A job under way that cures an alarm: ``ended`` of its ``total`` deliveries, which is null while it selects."""
+
+    id: str
+    kind: Kind
+    state: str
+    by: str
+    ended: int
+    total: int | None
+
+
 class PreviewView(View, kw_only=True):
     """What a dry run counted; ``filter`` takes exactly that."""
 

@@ -9,6 +9,7 @@ from nicegui import ui
 
 from admin.models.responses.overview import AlarmView
 from admin.pages.parts.buttons import button
+from admin.pages.parts.cures import show_cures
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
@@ -101,6 +102,7 @@ class Alarms:
                     if alarm.since:
                         tag("span", "", " · " + viewer.t("since") + " ")
                         moment(viewer, alarm.since)
+                show_cures(viewer, alarm.cures)
                 if others:
                     told = viewer.t("{count} more from this cause", count=others)
                     button(told, lambda: self._unfold(alarm.cause), icon="expand_more")

@@ -10,6 +10,7 @@ from admin.models.responses.alarms import IncidentView
 from admin.pages.parts.alarms import place_of
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button, to
+from admin.pages.parts.cures import show_cures
 from admin.pages.parts.live import Live
 from admin.pages.parts.notes import done
 from admin.pages.parts.states import chip
@@ -66,6 +67,7 @@ class IncidentCard:
             link(viewer.say(first.what_text or first.what), place_of(first.link))
         if not found.closed_at:
             tag("p", "", viewer.say(first.next_step_text or first.next_step))
+        show_cures(viewer, first.cures)
         self._others(found)
         self._people(found)
 
@@ -80,6 +82,7 @@ class IncidentCard:
             for alarm in shown:
                 with tag("li"):
                     link(viewer.say(alarm.what_text or alarm.what), place_of(alarm.link))
+                    show_cures(viewer, alarm.cures)
             if left:
                 with tag("li"):
                     link(t("and {count} more", count=left), f"/admin/alarms/{found.id}")

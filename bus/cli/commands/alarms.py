@@ -40,7 +40,7 @@ def list_alarms(
     api_key: ApiKey = "",
 ) -> None:
     """List what needs a person, the newest first: all that has one cause is one line."""
-    table = output.table("state", "severity", "what", "alarms", "cause", "opened_at", "closed_at", "id")
+    table = output.table("state", "severity", "what", "alarms", "under_way", "cause", "opened_at", "closed_at", "id")
     with Api(url, api_key) as api:
         found = api.call("GET", _PATH, query={"closed": str(closed).lower()})
     if output.as_json:
@@ -162,6 +162,7 @@ def _line(found: Mapping[str, Any]) -> dict[str, Any]:
         "severity": found["severity"],
         "what": first["what"],
         "alarms": len(found["alarms"]) + found["left_out"],
+        "under_way": ", ".join(dict.fromkeys(_cure(cure) for one in found["alarms"] for cure in one["cures"])),
         "cause": found["cause"],
         "opened_at": found["opened_at"],
         "closed_at": found["closed_at"],
@@ -177,12 +178,25 @@ def _story(found: Mapping[str, Any]) -> Iterator[str]:
     )
     if not found["closed_at"]:
         yield f"  what to do: {first['next_step']}"
+    yield from (f"  {line}" for line in _cures(first))
     if taken := found["acknowledged"]:
         yield f"  {taken['by']} has taken it on at {taken['at']}" + (f": {taken['note']}" if taken["note"] else "")
     for one in found["told"]:
         yield f"  channel {one['channel']}: " + (f"told at {one['at']}" if one["at"] else "does not take it yet")
     if others:
         yield "  from the same cause:"
-        yield from (f"    {one['what']}" for one in others)
+        for one in others:
+            yield f"    {one['what']}"
+            yield from (f"      {line}" for line in _cures(one))
     if found["left_out"]:
         yield f"    and {found['left_out']} more"
+
+
+def _cures(alarm: Mapping[str, Any]) -> list[str]:
+    return [f"under way: {_cure(one)}, by {one['by']} ({one['id']})" for one in alarm["cures"]]
+
+
+def _cure(one: Mapping[str, Any]) -> str:
+    """Return a job as it is now, such as "resend 340/5000"."""
+    how_far = one["state"] if one["total"] is None else f"{one['ended']}/{one['total']}"
+    return f"{one['kind']} {how_far}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -189,6 +190,31 @@ def test_a_bulk_job_goes_on_after_the_bus_was_killed(look: Look, tmp_path: Path)
             timeout=90_000
         )
         assert 150 <= subscribers.count(hour.path) <= 150 + WINDOW
+
+
+def test_the_alarm_of_what_is_being_resent_says_so(look: Look, hour: Hour) -> None:
+    body = {"filter": {"destination": hour.code, "status": "dead"}, "rate": 0.001, "reason": "slowly"}
+    job_id = hour.bus.admin.call("POST", "/api/v1/resends", json=body).json()["id"]
+
+    def alarms(path: str) -> list[dict[str, Any]]:
+        found = hour.bus.admin.call("GET", f"/api/v1/{path}").raise_for_status().json()
+        return [one for one in found["alarms"] if one["destination"] == hour.code]
+
+    def incidents() -> list[str]:
+        found = hour.bus.admin.call("GET", "/api/v1/alarms").raise_for_status().json()["items"]
+        return [one["id"] for one in found if any(alarm["destination"] == hour.code for alarm in one["alarms"])]
+
+    wait_until(incidents, within=30, what="people are told of it")
+    assert {cure["id"] for alarm in alarms("overview") for cure in alarm["cures"]} == {job_id}
+    looker = look()
+    page = looker.open(f"/alarms/{incidents()[0]}")
+    cure = page.locator(f"a[href='/admin/resends/{job_id}']").first
+    expect(cure).to_have_text("A resend is under way")
+    expect(page.get_by_text(re.compile("of 3 · resending · by anyone")).first).to_be_visible()
+    assert not looker.findings()
+    hour.bus.admin.call("DELETE", f"/api/v1/resends/{job_id}").raise_for_status()
+    expect(cure).to_have_count(0)
+    expect(page.get_by_text(re.compile(f"erp of {hour.code} died")).first).to_be_visible()
 
 
 def test_a_backlog_is_discarded_by_who_types_its_name_and_can_be_resent(look: Look, hour: Hour) -> None:

@@ -57,6 +57,7 @@ async def test_incidents_are_listed_with_what_to_do_and_the_open_ones_first(
         "owner": "",
         "found_at": "2026-11-21T11:59:51.000Z",
         "over_at": None,
+        "cures": [],
     }
     assert first["told"] == [
         {"channel": "ops", "at": "2026-11-21T11:59:56.000Z", "is_over": False},

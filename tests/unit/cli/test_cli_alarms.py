@@ -11,7 +11,8 @@ from tests.unit.cli.conftest import Cli
 
 ALARMS = "/api/v1/alarms"
 SILENCES = "/api/v1/alarm-silences"
-FIRST = {"what": "kafka is away", "next_step": "start it"}
+FIRST = {"what": "kafka is away", "next_step": "start it", "cures": []}
+CURE = {"id": "j1", "kind": "resend", "state": "sending", "by": "ann", "ended": 340, "total": 5000}
 INCIDENT: dict[str, Any] = {
     "id": "i1",
     "cause": "part:kafka",
@@ -19,7 +20,7 @@ INCIDENT: dict[str, Any] = {
     "severity": "critical",
     "opened_at": "2026-11-21T12:00:00.000Z",
     "closed_at": None,
-    "alarms": [FIRST, {"what": "3 messages wait", "next_step": "x"}],
+    "alarms": [FIRST, {"what": "3 messages wait", "next_step": "x", "cures": []}],
     "left_out": 4,
     "acknowledged": {"by": "eve", "at": "2026-11-21T12:01:00.000Z", "note": "on it"},
     "told": [{"channel": "ops", "at": "2026-11-21T12:00:30.000Z"}, {"channel": "mail", "at": None}],
@@ -57,6 +58,20 @@ def test_the_whole_story_of_one(cli: Cli, bus: FakeBus) -> None:
     assert cli("alarms", "show", "i1", "--json").json == INCIDENT
     bus.on("GET", f"{ALARMS}/i1", INCIDENT | {"closed_at": "2026-11-21T13:00:00.000Z", "state": "closed"})
     assert "what to do" not in cli("alarms", "show", "i1").out
+
+
+def test_what_cures_it_is_named_with_its_progress(cli: Cli, bus: FakeBus) -> None:
+    selecting = CURE | {"id": "j2", "kind": "discard", "state": "selecting", "total": None}
+    cured = INCIDENT | {"alarms": [FIRST, FIRST | {"what": "3 messages wait", "cures": [CURE, selecting]}]}
+    bus.on("GET", f"{ALARMS}/i1", cured)
+    bus.on("GET", ALARMS, {"items": [cured], "watched": True})
+    assert cli("alarms", "show", "i1").out.splitlines()[-4:-1] == [
+        "    3 messages wait",
+        "      under way: resend 340/5000, by ann (j1)",
+        "      under way: discard selecting, by ann (j2)",
+    ]
+    ran = cli("alarms", "list", "--columns", "id,under_way")
+    assert ran.out.splitlines()[1] == "i1\tresend 340/5000, discard selecting"
 
 
 def test_one_is_taken_on(cli: Cli, bus: FakeBus) -> None:

@@ -37,7 +37,7 @@ ALARM = {
     "cause": "part:kafka",
     "opened_at": "2026-01-31T12:00:00.000Z",
     "closed_at": None,
-    "alarms": [{"what": SAYING}],
+    "alarms": [{"what": SAYING, "cures": []}],
     "left_out": 0,
 }
 # Every command that takes --json, but those that do not print a table for people.
@@ -153,7 +153,7 @@ def test_sentences_take_several_lines_and_ids_do_not(cli: Cli, bus: FakeBus, ter
     _, _, *rows, left = lines(cli("alarms", "list").out)
     assert ID in rows[0]
     assert " ".join(row[17:42].strip() for row in rows) == SAYING
-    assert left.startswith("left out: alarms, cause, opened_at, closed_at;")
+    assert left.startswith("left out: alarms, under_way, cause, opened_at, closed_at;")
     shown = lines(cli("alarms", "list", "--wide").out)
     assert (SAYING in shown[2], len(shown)) == (True, 3)
 

@@ -1,0 +1,87 @@
+"""Jobs under way that cure an alarm: a resend or a discard of what the alarm is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from admin.models.responses.resends import CureView
+from admin.repair.jobs import Job, JobRepository, Orders
+from bus.domain.delivery.delivery import Status
+from bus.domain.searching.selection import Selection
+from bus.errors import StoreError
+from bus.ports.clock import Clock
+from bus.security.keys import Action
+from bus.security.principals import Principal
+
+_KNOWN_FOR: Final = 2.0
+_DEAD: Final = "dead"
+# Rules about the deliveries of one subscription: what waits, fails or was given up.
+_RULES: Final = frozenset({"breaker-open", "stalled", _DEAD, "backlog", "age", "latency", "errors", "saturated"})
+# Conditions about messages: a job with one of them leaves most of what an alarm is about as it is.
+_NARROW: Final = ("biz_id", "source", "text", "ref", "header", "body_path", "body_text")
+
+
+class Cures:
+    """Knows the jobs that are under way; asked every few seconds by each page that shows alarms."""
+
+    def __init__(self, jobs: JobRepository, clock: Clock) -> None:
+        self._jobs = jobs
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._known: list[tuple[Job, Orders]] = []
+
+    async def under_way(self) -> UnderWay:
+        """Return the jobs that are not over, as they were two seconds ago at most; none while the store is away."""
+        now = self._clock.monotonic()
+        if now - self._read_at >= _KNOWN_FOR:
+            try:
+                jobs = [job for job in await self._jobs.all() if not job.is_done]
+                orders = await self._jobs.all_orders() if jobs else {}
+            except StoreError:
+                return UnderWay([])
+            self._known = [(job, orders.get(job.id, Orders())) for job in jobs]
+            self._read_at = now
+        return UnderWay([(job, orders) for job, orders in self._known if not orders.canceled])
+
+
+class UnderWay:
+    """The jobs that are not over at one moment."""
+
+    def __init__(self, jobs: Sequence[tuple[Job, Orders]]) -> None:
+        self._jobs = jobs
+
+    def of(self, rule: str, destination: str | None, subscription: str | None, principal: Principal) -> list[CureView]:
+        """Return those that cure an alarm, and that a principal may see; none of an alarm that is about no deliveries.
+
+        A job covers an alarm whatever its times are, and also if it takes one kind of failure.
+        """
+        if rule not in _RULES or destination is None or subscription is None:
+            return []
+        return [
+            _view(job, orders)
+            for job, orders in self._jobs
+            if _covers(job.selection, rule, destination, subscription)
+            and principal.may(Action.READ, job.selection.destination)
+        ]
+
+
+def _covers(selection: Selection, rule: str, destination: str, subscription: str) -> bool:
+    return (
+        selection.destination in (None, destination)
+        and selection.subscription in (None, subscription)
+        and (rule != _DEAD or selection.status in (None, Status.DEAD))
+        and not any(getattr(selection, name) for name in _NARROW)
+    )
+
+
+def _view(job: Job, orders: Orders) -> CureView:
+    counts = job.counts
+    return CureView(
+        id=job.id,
+        kind=job.kind,
+        state=orders.state(job),
+        by=job.by,
+        ended=counts.selected - counts.waiting,
+        total=None if job.state == "selecting" else counts.selected,
+    )
