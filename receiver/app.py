@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from bus.domain.headers import FALLBACK
-from bus.domain.queue_report import HEADER, SOURCE
 from bus.errors import BusError
 from bus.http.asgi import (
     JSON,
@@ -26,11 +24,8 @@ from bus.security.principals import Principal
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
 from receiver.ingest import Ingest
-from receiver.producer_queues import ProducerQueues
+from receiver.known_producers import AGENT, KnownProducers
 from receiver.rejections import Rejections
-
-_QUEUE: Final = HEADER.encode()
-_SOURCE: Final = SOURCE.encode()
 
 
 class IngestApp:
@@ -39,11 +34,11 @@ class IngestApp:
     The server's protocol bounds how long a request's body may take to arrive.
     """
 
-    def __init__(self, ingest: Ingest, keyring: Keyring, rejections: Rejections, queues: ProducerQueues) -> None:
+    def __init__(self, ingest: Ingest, keyring: Keyring, rejections: Rejections, producers: KnownProducers) -> None:
         self._ingest = ingest
         self._keyring = keyring
         self._rejections = rejections
-        self._queues = queues
+        self._producers = producers
         self._fallback = SourceCounters(metrics.FALLBACK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +57,9 @@ class IngestApp:
             return await self._batch(named, principal, receive)
         destination = path[len(PREFIX) + 1 :]
         body = await read_body(receive, named, self._ingest.limit(destination))
-        accepted = await self._ingest.accept_one(draft_of_request(destination, headers, body), principal)
+        draft = draft_of_request(destination, headers, body)
+        accepted = await self._ingest.accept_one(draft, principal)
+        self._producers.note(principal.name, draft.source, named.get(AGENT, b""))
         return 202, content_of(accepted)
 
     async def _batch(self, headers: dict[bytes, bytes], principal: Principal, receive: Receive) -> tuple[int, bytes]:
@@ -71,8 +68,7 @@ class IngestApp:
         drafts = drafts_of(body)
         answers = await self._ingest.accept(drafts, principal)
         self._rejections.note(drafts, answers)
-        if (told := headers.get(_QUEUE)) is not None:
-            self._queues.note(told, headers.get(_SOURCE, b""), drafts)
+        self._producers.note_batch(headers, principal.name, drafts)
         if FALLBACK.encode() in headers:
             self._count_fallback(drafts, answers)
         return 200, results_of(drafts, answers)

@@ -14,6 +14,7 @@ from bus.http.messages import PREFIX, Accepted, content_of
 from bus.security.keyring import Keyring
 from bus.security.principals import Principal
 from receiver.ingest import Ingest
+from receiver.known_producers import AGENT, KnownProducers
 
 _TARGET: Final = re.compile(PREFIX.encode() + rb"/([A-Za-z0-9._-]+)")
 _AWAITED: Final = IDENTIFYING | {b"content-encoding", b"transfer-encoding"}
@@ -25,9 +26,10 @@ class MessageEndpoint:
     ``IngestApp`` answers all others, and what is refused by its head.
     """
 
-    def __init__(self, ingest: Ingest, keyring: Keyring) -> None:
+    def __init__(self, ingest: Ingest, keyring: Keyring, producers: KnownProducers) -> None:
         self._ingest = ingest
         self._keyring = keyring
+        self._producers = producers
 
     def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> _Single | None:
         """Return who takes this message, None when the application has to answer."""
@@ -47,24 +49,35 @@ class MessageEndpoint:
             return None
         if int(named.get(b"content-length", b"0")) > limit:
             return None
-        return _Single(self._ingest, destination, headers, principal)
+        return _Single(self._ingest, destination, headers, principal, self._producers, named.get(AGENT, b""))
 
 
 class _Single:
     """One message on its way in; it waits for the disk on behalf of the request."""
 
-    __slots__ = ("_destination", "_headers", "_ingest", "_principal", "_request")
+    __slots__ = ("_agent", "_destination", "_headers", "_ingest", "_principal", "_producers", "_request")
     _request: Answering
 
-    def __init__(self, ingest: Ingest, destination: str, headers: Sequence[Field], principal: Principal) -> None:
+    def __init__(
+        self,
+        ingest: Ingest,
+        destination: str,
+        headers: Sequence[Field],
+        principal: Principal,
+        producers: KnownProducers,
+        agent: bytes,
+    ) -> None:
         self._ingest = ingest
         self._destination = destination
         self._headers = headers
         self._principal = principal
+        self._producers = producers
+        self._agent = agent
 
     def take(self, body: bytes, request: Answering) -> None:
         self._request = request
         draft = draft_of_request(self._destination, self._headers, body)
+        self._producers.note(self._principal.name, draft.source, self._agent)
         self._ingest.accept_with(draft, self._principal, self)
 
     def done(self) -> bool:

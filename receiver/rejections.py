@@ -48,6 +48,7 @@ class Rejections:
         key, now = (draft.source, draft.destination[:_SHOWN]), self._clock.now()
         known = self._found.pop(key, None)
         count, since = (known[0].count, known[0].since) if known is not None else (0, now)
-        self._found[key] = (RejectedFigures(*key, status, reason, count + 1, since), now)
+        example = (draft.id or draft.biz_id)[:_SHOWN]
+        self._found[key] = (RejectedFigures(*key, status, reason, count + 1, since, now, example), now)
         if len(self._found) > _MOST:
             del self._found[next(iter(self._found))]

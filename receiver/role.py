@@ -16,8 +16,8 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.forwarding import ACCEPT, ForwardedApp, Forwarding
 from receiver.ingest import Ingest
+from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
-from receiver.producer_queues import ProducerQueues
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp
 from receiver.publishing import SpoolPublisher
@@ -57,22 +57,23 @@ class ReceiverService:
             clock,
             context.spans,
         )
-        rejections, queues = Rejections(clock), ProducerQueues(clock)
+        rejections, producers = Rejections(clock), KnownProducers(clock)
         self.offers = Offers(
             turned_away=turned_away.told,
             rejected=rejections.told,
-            producers=(queues.told,),
-            meters=(queues.measure,),
+            producers=(producers.told,),
+            known_producers=producers.known,
+            meters=(producers.measure,),
             conditions={"destinations": lambda: self._publisher.trouble},
             documented=PATHS,
             routes={
-                PREFIX: IngestApp(ingest, context.keyring, rejections, queues),
+                PREFIX: IngestApp(ingest, context.keyring, rejections, producers),
                 ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
                 AGAIN: WritingAgainApp(context.chains, context.peer_key),
                 PRODUCERS: ProducersApp(context.chains, registry, context.keyring),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),
             },
-            endpoint=MessageEndpoint(ingest, context.keyring),
+            endpoint=MessageEndpoint(ingest, context.keyring, producers),
         )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:

@@ -31,7 +31,8 @@ class TurnedAway:
         known, last = self._found.pop(key, (TurnedAwayFigures(whose, why, 0, now), now))
         if last < now - _TOLD_FOR:
             known = TurnedAwayFigures(whose, why, 0, now)
-        self._found[key] = (msgspec.structs.replace(known, count=known.count + 1), now)
+        figures = msgspec.structs.replace(known, count=known.count + 1, last=now, destination=destination)
+        self._found[key] = (figures, now)
         if len(self._found) > _MOST:
             del self._found[next(iter(self._found))]
 

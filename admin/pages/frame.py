@@ -45,6 +45,7 @@ PLACES: Final = (
     Place("/failures", N_("Failures"), "error_outline", "e"),
     Place("/resends", N_("Resends"), "replay", "r"),
     Place("/destinations", N_("Destinations"), "hub", "d"),
+    Place("/producers", N_("Producers"), "outbox", "p"),
     Place("/health", N_("Health"), "favorite_border", "h"),
     Place("/audit", N_("Audit log"), "history", "a", Action.CONFIGURE),
     Place("/access", N_("Access"), "lock_outline", "u", Action.CONFIGURE),
@@ -67,7 +68,10 @@ _SHORTCUTS: Final = (
     ("Ctrl K", N_("Go anywhere")),
     ("/", N_("Find a message")),
     ("j / k", N_("Next and previous row")),
-    ("g o · g l · g f · g e · g r · g d · g h", N_("Overview, Alarms, Find, Failures, Resends, Destinations, Health")),
+    (
+        "g o · g l · g f · g e · g r · g d · g p · g h",
+        N_("Overview, Alarms, Find, Failures, Resends, Destinations, Producers, Health"),
+    ),
     ("?", N_("This list")),
 )
 

@@ -125,6 +125,7 @@ class Introspection:
             breakers=self.offers.breakers(),
             orphans=self.offers.orphans(),
             swept=list(self.offers.swept),
+            producers=self.offers.known_producers(),
         )
 
     def own_conditions(self) -> dict[str, Said]:

@@ -60,6 +60,8 @@ class Offers:
         What a receiver refused for good, and what it refuses for now.
     producers
         Each returns queues of producers: those that told a receiver, those that a sweeper sees.
+    known_producers
+        Of a receiver, those that it has heard of.
     certificates
         Of subscribers, those that end soon.
     meters, async_meters
@@ -90,6 +92,7 @@ class Offers:
     rejected: Callable[[], list[RejectedFigures]] = list
     turned_away: Callable[[], list[TurnedAwayFigures]] = list
     producers: tuple[Callable[[], list[ProducerFigures]], ...] = ()
+    known_producers: Callable[[], list[ProducerFigures]] = list
     certificates: Callable[[], list[CertificateFigures]] = list
     meters: tuple[Callable[[], Fill], ...] = ()
     async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()

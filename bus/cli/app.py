@@ -97,6 +97,7 @@ _COMMANDS: Final = {
     "resend": _Command("resending", _RESEND),
     "discard": _Command("discarding", _DISCARD),
     "status": _Command("status", "Example:  bus status --json"),
+    "producers": _Command("producers", "Example:  bus producers --source order-service"),
     "backup": _Command("files.backups", _BACKUP),
     "restore": _Command("files.backups", _RESTORE),
     "doctor": _Command("doctor", "Example:  bus doctor --config bus.toml"),

@@ -11,7 +11,7 @@ import msgspec
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
-from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
+from bus.domain.health.vitals import BreakerFigures, Orphan, ProducerFigures, WorkerFigures
 from bus.errors import PeerUnavailable
 from bus.sentences import Said, sentence
 
@@ -42,6 +42,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         All that are not closed, by ``destination/subscription``.
     swept
         Of a sweeper, the directories below which it looks for ``orphans``.
+    producers
+        Of a receiver, those that it has heard of.
     """
 
     member: Member
@@ -50,6 +52,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     breakers: dict[str, BreakerFigures] = {}
     orphans: list[Orphan] = []
     swept: list[str] = []
+    producers: list[ProducerFigures] = []
 
 
 class Answer(NamedTuple):

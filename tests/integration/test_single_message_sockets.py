@@ -41,7 +41,7 @@ async def _answers(*, has_endpoint: bool) -> tuple[dict[str, bytes], list[bytes]
     world = World()
     await world.destination("orders", "billing", max_bytes=LIMIT)
     behind = Behind(world)
-    endpoint = MessageEndpoint(world.ingest, world.keyring) if has_endpoint else None
+    endpoint = MessageEndpoint(world.ingest, world.keyring, world.producers) if has_endpoint else None
     config = server_config(Settings(receive_timeout=DEADLINE), behind, endpoint, has_pages=False)
     config.load()
     state = uvicorn.server.ServerState()

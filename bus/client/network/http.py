@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import platform
+import re
+import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -29,6 +33,8 @@ EVENTS_THREAD: Final = "bus-events"
 STRAIGHT_THREAD: Final = "bus-straight"
 """That of the thread that posts what the disk refused."""
 CONNECT_SECONDS: Final = 5.0
+_LONGEST_HOST: Final = 64
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _MOST_REPLY: Final = 8 * 2**20
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _OK: Final = 200
@@ -153,7 +159,11 @@ class ReceiverClient:
         logging.getLogger("httpx").addFilter(_is_ours_to_tell)
         import httpx  # noqa: PLC0415 - loaded by the daemon alone, at its first start
 
-        headers = {"content-type": "application/x-ndjson", "accept-encoding": "identity"}
+        headers = {
+            "content-type": "application/x-ndjson",
+            "accept-encoding": "identity",
+            "user-agent": _user_agent(),
+        }
         if api_key:
             headers["authorization"] = f"Bearer {api_key}"
         self._httpx = httpx
@@ -248,6 +258,17 @@ class ReceiverClient:
             if len(gathered) > _MOST_REPLY or self._clock.monotonic() > end:
                 return None
         return bytes(gathered)
+
+
+@cache
+def _user_agent() -> str:
+    """Return which SDK this is, and where it runs: ``pier-python/0.1.0 (host web-1; python 3.12.1)``."""
+    try:
+        own = version("pier-bus")
+    except PackageNotFoundError:
+        own = "unknown"
+    host = _NO_NAME.sub("", socket.gethostname())[:_LONGEST_HOST]
+    return f"pier-python/{own} (host {host}; python {platform.python_version()})"
 
 
 @cache

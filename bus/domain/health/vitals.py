@@ -120,7 +120,8 @@ class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
 class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
     """Messages of a source to a destination that a receiver refused for good, so that their producer keeps them.
 
-    ``status`` and ``reason`` are those of the last; ``since`` (ms) is when the first was refused.
+    ``status`` and ``reason`` are those of the last; ``since`` and ``last`` (ms) are when the first and the last were
+    refused, and ``example`` is the id of the last, or its biz id; empty where it had neither.
     """
 
     source: str
@@ -129,19 +130,29 @@ class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
     reason: str
     count: int
     since: int
+    last: int = 0
+    example: str = ""
 
 
 class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
-    """A producer's local queue, as its producer told a receiver, or as a sweeper saw it.
+    """A producer, with its local queue as it told a receiver of it, or as a sweeper saw it.
 
     Attributes
     ----------
     source
         Who sends from it; as far as a directory's name tells, where a sweeper saw it.
+    id
+        That of the queue; empty for a producer that told of none.
     oldest
         For how long (ms) the first of its ``records`` has waited.
     path
         Where it is, if a sweeper saw it.
+    agent, key
+        What sends, as its ``User-Agent`` says, and under whose key.
+    seen_at
+        When it was heard of last (ms); 0 where a sweeper saw it.
+    messages
+        How many it sent to this receiver since that started, refused ones included.
     """
 
     source: str
@@ -149,6 +160,10 @@ class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
     records: int
     oldest: int
     path: str = ""
+    agent: str = ""
+    key: str = ""
+    seen_at: int = 0
+    messages: int = 0
 
 
 class CertificateFigures(msgspec.Struct, frozen=True, array_like=True):
@@ -192,13 +207,16 @@ class StoreFigures(msgspec.Struct, frozen=True, array_like=True):
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
     """How many messages a receiver has refused for now since ``since`` (ms), and why.
 
-    ``whose`` is the destination that has used up what it may take, or the name of a key.
+    ``whose`` is the destination that has used up what it may take, or the name of a key; the last one was refused at
+    ``last`` (ms), and was for ``destination``.
     """
 
     whose: str
     why: str
     count: int
     since: int
+    last: int = 0
+    destination: str = ""
 
 
 class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):

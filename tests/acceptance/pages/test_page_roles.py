@@ -9,7 +9,7 @@ from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.entering import House
 from tests.harness.waiting import wait_until
 
-FOR_ALL = ["Overview", "Alarms", "Find", "Failures", "Resends", "Destinations", "Health"]
+FOR_ALL = ["Overview", "Alarms", "Find", "Failures", "Resends", "Destinations", "Producers", "Health"]
 FOR_ADMINS = ["Audit log", "Access"]
 ORDERS, MAILS = "/destinations/role.orders/subscriptions/billing", "/destinations/role.mails/subscriptions/billing"
 ADMIN_PAGES = [
@@ -101,7 +101,17 @@ def test_who_types_an_admins_url_is_refused(look: Look, staffed: Staffed, name: 
 @pytest.mark.proof
 def test_an_admin_sees_every_page(look: Look, staffed: Staffed) -> None:
     page = enter(look, staffed, "root")
-    for path in ("/", "/find", "/failures", "/resends", "/destinations", "/health", *ADMIN_PAGES, "/account"):
+    for path in (
+        "/",
+        "/find",
+        "/failures",
+        "/resends",
+        "/destinations",
+        "/producers",
+        "/health",
+        *ADMIN_PAGES,
+        "/account",
+    ):
         go(page, staffed, path)
         expect(page.locator("h1")).to_be_visible()
         expect(page.get_by_text(FORBIDDEN)).to_have_count(0)

@@ -160,6 +160,7 @@ READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{B
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
 READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules", "/findings"]
+READ += ["/producers"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [

@@ -117,6 +117,7 @@ OPERATIONS = {
     "PUT /api/v1/findings/proof": Wanted("resend", "all", PROOF),
     "GET /api/v1/processes": Wanted("read", "all"),
     "GET /api/v1/processes/{owner}": Wanted("read", "all"),
+    "GET /api/v1/producers": Wanted("read", "all"),
     "GET /api/v1/compensations": Wanted("read", "orders", query={"destination": "orders"}),
     "GET /api/v1/orphans": Wanted("read", "all"),
     "GET /api/v1/spools": Wanted("read", "all"),

@@ -35,8 +35,8 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.forwarding import Forwarding
 from receiver.ingest import Ingest
+from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
-from receiver.producer_queues import ProducerQueues
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp
 from receiver.publishing import SpoolPublisher
@@ -101,7 +101,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
         ),
         world.keyring,
         Rejections(context.clock),
-        ProducerQueues(context.clock),
+        KnownProducers(context.clock),
     )
     received = {
         PREFIX: ingest,

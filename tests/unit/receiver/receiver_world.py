@@ -28,8 +28,8 @@ from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
 from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.ingest import Elsewhere, Ingest
+from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
-from receiver.producer_queues import ProducerQueues
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
@@ -107,8 +107,8 @@ class World:
             self.clock,
             self.spans,
         )
-        self.rejections, self.queues = Rejections(self.clock), ProducerQueues(self.clock)
-        self.app = IngestApp(self.ingest, self.keyring, self.rejections, self.queues)
+        self.rejections, self.producers = Rejections(self.clock), KnownProducers(self.clock)
+        self.app = IngestApp(self.ingest, self.keyring, self.rejections, self.producers)
 
     async def destination(self, code: str = "orders", *subscriptions: str, **changes: Any) -> None:
         known = self.registry.catalog.destinations.get(code)

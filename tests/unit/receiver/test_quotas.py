@@ -97,7 +97,7 @@ async def test_who_is_turned_away_is_told_and_counted(full: World) -> None:
         with pytest.raises(QuotaUsedUp):
             await full.send(BODY)
     assert counter._value.get() == before + 2
-    assert full.turned_away.told() == [TurnedAwayFigures("orders", "spool_share", 3, since)]
+    assert full.turned_away.told() == [TurnedAwayFigures("orders", "spool_share", 3, since, since, "orders")]
     await full.clock.advance(61)
     assert full.turned_away.told() == []
 

@@ -77,7 +77,7 @@ async def _world(talk: Talk) -> World:
 async def _heard(loop: JumpingLoop, talk: Talk, *, has_endpoint: bool) -> Heard:
     world = await _world(talk)
     behind = Behind(world)
-    endpoint = MessageEndpoint(world.ingest, world.keyring) if has_endpoint else None
+    endpoint = MessageEndpoint(world.ingest, world.keyring, world.producers) if has_endpoint else None
     config = server_config(Settings(receive_timeout=DEADLINE), behind, endpoint, has_pages=False)
     config.load()
     state = uvicorn.server.ServerState()

@@ -19,11 +19,16 @@ _TURNED_AWAY: Final = {
     USED_RATE: N_("{count} messages to {destination} were refused for now: more come than its rate allows"),
     USED_KEY_RATE: N_("{count} messages of {key} were refused for now: it sends more than its rate allows"),
 }
-_MAKE_ROOM: Final = {
+SEND_AGAIN: Final = sentence(
+    "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
+)
+"""What to do about messages that were refused for good."""
+MAKE_ROOM: Final = {
     USED_SHARE: N_("producers send them again; see what it waits for: a pause, the store, a broker, a subscriber"),
     USED_RATE: N_("producers send them again; find who sends so many, or raise the rate of the destination"),
     USED_KEY_RATE: N_("producers send them again; find why it sends so many, or raise the rate of the key"),
 }
+"""What to do about messages that are refused for now."""
 
 
 def rejected(facts: Facts) -> Iterator[Alarm]:
@@ -40,9 +45,6 @@ def rejected(facts: Facts) -> Iterator[Alarm]:
             status=parts[-1].status,
             reason=parts[-1].reason,
         )
-        step = sentence(
-            "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
-        )
         # One that is not there concerns the whole bus: who may see single destinations must not see it.
         place = None if parts[-1].status == _UNKNOWN else destination
         link = "destinations" if place is None else f"destinations/{place}"
@@ -50,7 +52,7 @@ def rejected(facts: Facts) -> Iterator[Alarm]:
         subject = f"{source}>{destination}"
         # Of all that is sent to nowhere one: sources and codes are what anybody writes.
         cause = f"rejected:{place or ''}"
-        yield Alarm("rejected", Severity.WARNING, what, step, link, since, place, subject=subject, cause=cause)
+        yield Alarm("rejected", Severity.WARNING, what, SEND_AGAIN, link, since, place, subject=subject, cause=cause)
 
 
 def turned_away(facts: Facts) -> Iterator[Alarm]:
@@ -65,7 +67,7 @@ def turned_away(facts: Facts) -> Iterator[Alarm]:
         link, place = ("keys", None) if of_key else (f"destinations/{whose}", whose)
         # A rate is refused as a person wants it; a spool that one destination fills may need a person.
         severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
-        step = sentence(_MAKE_ROOM[why])
+        step = sentence(MAKE_ROOM[why])
         yield Alarm("turned-away", severity, what, step, link, since, place, subject=f"{why}@{whose}")
 
 
