@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.bus_process import BusProcess, run_bus
+from tests.harness.parts import BROKERS, STORES
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 
@@ -122,3 +125,33 @@ def test_a_discard_survives_kills_and_drops_all(bus: BusProcess, subscriber: Sub
     wait_until(lambda: new in arrived(subscriber, "/coupons"), within=60, what="a new one arrives")
     assert arrived(subscriber, "/coupons") == {new}
     wait_until(lambda: len(arrived(subscriber, "/mail")) == SENT + 1, within=60, what="the neighbour has all")
+
+
+@pytest.mark.parametrize(
+    ("transport", "store"),
+    [
+        ("rabbitmq", "mongodb"),
+        pytest.param("kafka", "sqlite", marks=pytest.mark.proof),
+        pytest.param("nsq", "sqlite", marks=pytest.mark.proof),
+    ],
+)
+def test_what_a_broker_and_a_dispatcher_hold_is_dropped_but_for_what_is_under_way(
+    subscriber: SubscriberProcess, tmp_path: Path, transport: str, store: str
+) -> None:
+    with ExitStack() as stack:
+        parts = [stack.enter_context(BROKERS[transport](tmp_path / transport))]
+        parts.append(stack.enter_context(STORES[store](tmp_path / store)))
+        env = {key: value for part in parts for key, value in part.env.items()}
+        bus = stack.enter_context(BusProcess(tmp_path / "data", env=env))
+        subscriber.configure("/hung=hang:true")
+        bus.admin.destination("orders", transport=transport)
+        bus.admin.subscription("orders", "coupons", subscriber.url("/hung"), max_concurrency=2, timeout_seconds=6)
+        old = send_all(bus, "orders", 300)
+        counts_of(bus, "orders", "coupons", old)
+        wait_until(lambda: bus.admin.metric("bus_permits_in_use{") >= 2, within=60, what="two are under way")
+        assert discard(bus, "orders", "coupons", "--reason", "void", "--yes")["counts"]["discarded"] == 300
+        subscriber.configure("/hung=hang:false")
+        new = send_all(bus, "orders", 20)
+        wait_until(lambda: arrived(subscriber, "/hung") >= set(new), within=90, what="the new ones arrive")
+        assert len(arrived(subscriber, "/hung") & set(old)) <= 4
+        wait_until(lambda: waiting_for(bus, "orders") == 0, within=60, what="its queues are empty")
