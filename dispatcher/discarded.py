@@ -17,6 +17,7 @@ from dispatcher.pending import Pending, PendingDeliveries
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
 _PATIENCE: Final = 2.0
+_AWAY_FOR: Final = 5.0
 _Key = tuple[str, int]
 
 
@@ -53,11 +54,13 @@ class DiscardCheck:
         self._dropped = dropped
         self._go_on = go_on
         self._is_asking = False
+        self._away_until = float("-inf")
         self._outage = Outage(_log, "what may be discarded is delivered while the store does not answer")
 
     def is_doubtful(self, entry: Pending) -> bool:
         """Whether a delivery has to be asked for before it is posted."""
-        return entry.asked_for < self.doubted_until >= entry.delivery.message.received_at
+        may_be = entry.asked_for < self.doubted_until >= entry.delivery.message.received_at
+        return may_be and self._dependencies.clock.monotonic() >= self._away_until
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Ask for what waits and is doubtful, unless that is under way."""
@@ -84,6 +87,8 @@ class DiscardCheck:
             async with asyncio.timeout(_PATIENCE):
                 found = await self._dependencies.store.finished(keys)
         except (StoreError, TimeoutError) as error:
+            # A store that hangs must not hold up every few of them for as long.
+            self._away_until = self._dependencies.clock.monotonic() + _AWAY_FOR
             self._outage.goes_on(error)
             return set()
         self._outage.is_over()

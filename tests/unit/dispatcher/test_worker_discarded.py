@@ -15,6 +15,8 @@ from bus.domain.message import Message
 from bus.errors import StoreUnavailable
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
+from dispatcher import discarded
+from dispatcher.pending import Pending
 from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import URL, World, handed, held, subscription
 
@@ -115,6 +117,30 @@ async def test_while_the_store_is_away_it_is_posted(world: World) -> None:
         await world.publish(3)
         await world.clock.settle()
         assert len(world.poster.posted) == 3
+
+
+async def test_a_store_that_hangs_holds_them_up_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discarded, "_PATIENCE", 0.01)
+    asked: list[int] = []
+
+    async def hang(keys: Sequence[object]) -> set:
+        asked.append(len(keys))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with world.worker(subscription(max_concurrency=1)) as worker:
+        event, _ = await waiting_behind_one(world, 1)
+        await world.publish(1)
+        await world.clock.settle()
+        world.store.finished = hang  # type: ignore[assignment]
+        await tell(world, worker)
+        event.set()
+        assert len(world.poster.posted) == 1
+        async with asyncio.timeout(10):
+            while len(world.poster.posted) < 2:  # noqa: ASYNC110 - the deadline is of the loop
+                await asyncio.sleep(0.01)
+        assert asked == [1]
+        assert not worker._discards.is_doubtful(Pending(handed((await world.publish())[0]), None))
 
 
 async def test_a_probe_that_nobody_answered_is_asked_for_again(world: World) -> None:
