@@ -20,6 +20,7 @@ from admin.showing.archives import Archives
 from admin.showing.causes import Causes
 from admin.showing.cures import Cures
 from admin.showing.lookup_proxies import LookupProxies
+from admin.showing.onsets import Onsets
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.alarm_documents import AlarmDocuments
@@ -55,6 +56,7 @@ class AdminServices:
         self.causes = Causes(context, introspection, self.strict_orders)
         self.jobs = JobRepository(context.store)
         self.cures = Cures(self.jobs, context.clock)
+        self.onsets = Onsets(self.alarms, context.clock)
         self.audit = AuditLog(context.store, context.clock)
         self.archives = Archives(context.store)
         self.saved = SavedViews(context.store, context.clock)

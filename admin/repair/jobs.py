@@ -134,6 +134,19 @@ class Orders(msgspec.Struct, frozen=True):
         """Return the rate in force."""
         return self.rate if self.has_rate else job.rate
 
+    def seconds_left(self, job: Job, now: int) -> float | None:
+        """Return about how long a job goes on: by its rate, or as fast as it went so far; None where that is not known.
+
+        It is not while a job selects or is paused, nor before its first item has ended.
+        """
+        if self.state(job) != "sending":
+            return None
+        counts, rate = job.counts, self.rate_of(job)
+        ended, spent = counts.selected - counts.waiting, (now - job.started_at) / 1000
+        speed = ended / spent if ended and spent > 0 else 0.0
+        speed = min(speed, rate) if speed and rate else rate or speed
+        return counts.waiting / speed if speed else None
+
 
 class Item(msgspec.Struct):
     """One delivery of a job."""

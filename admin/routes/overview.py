@@ -60,7 +60,8 @@ async def get_overview(
 
     ``now`` has the rates of the present minute and the one before; null, as ``retrying``, while the store does not
     answer. ``backlog`` is what waits on the transports, null where a broker cannot say; ``retrying`` waits for another
-    attempt; ``scheduled`` are messages for later. ``destinations`` and ``subscriptions`` are those with the most
+    attempt; ``dead`` died within the last hour, ``dead_before`` within the one before; ``scheduled`` are messages for
+    later. ``destinations`` and ``subscriptions`` are those with the most
     waiting and going on, at most ``limit`` of each; ``left_out`` says how many are not shown. An alarm's ``link`` is
     the path below ``/api/v1`` of what it is about; ``what_text`` and ``next_step_text`` have the ``template`` of the
     English sentence and its ``values``, to say it in another language; a value may have both itself. Who is limited to
@@ -77,6 +78,7 @@ async def get_overview(
     busiest_lanes = sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane))
     alarms = [found for found in services.observatory.alarms(sight) if may(found.destination)]
     under_way = await services.cures.under_way() if alarms else UnderWay([])
+    onsets = await services.onsets.known() if alarms else {}
     states = _states(services.observatory.conditions(sight))
     waiting = _waiting(lanes, sight)
     is_whole = may(None)
@@ -85,12 +87,14 @@ async def get_overview(
         now=_now(sight.rates, codes),
         backlog=waiting.backlog,
         retrying=waiting.retrying,
+        dead=_sum(sight.dead, lanes),
+        dead_before=_sum(sight.dead_before, lanes),
         oldest=waiting.oldest,
         destinations=[_destination(code, sight, catalog, states) for code in busiest[:limit]],
         subscriptions=[_subscription(catalog.subscriptions[lane], sight) for lane in busiest_lanes[:limit]],
         left_out=LeftOutView(destinations=max(0, len(codes) - limit), subscriptions=max(0, len(lanes) - limit)),
         breakers=[_breaker(found) for found in breakers(sight.members) if may(found.destination)],
-        alarms=[_alarm(found, under_way, principal) for found in alarms],
+        alarms=[_alarm(found, onsets, under_way, principal) for found in alarms],
         spools=_spools(sight.members) if is_whole else None,
         processes=[_member(member) for member in sight.members] if is_whole else None,
         degraded=_degraded(sight.members) if is_whole else None,
@@ -202,6 +206,10 @@ def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Waiting:
     return _Waiting(sum(known) if len(known) == len(backlogs) else None, retrying, optional_time(min(times, default=0)))
 
 
+def _sum(counts: Mapping[Lane, int] | None, lanes: Sequence[Lane]) -> int | None:
+    return None if counts is None else sum(counts.get(lane, 0) for lane in lanes)
+
+
 def _rated(rates: Rates | None, figures: Figures | None) -> RatesView:
     """Return the rates of one destination or subscription; null while they are not known."""
     if rates is None:
@@ -232,13 +240,14 @@ def _breaker(found: OpenBreaker) -> OpenBreakerView:
     )
 
 
-def _alarm(found: Alarm, under_way: UnderWay, principal: Principal) -> AlarmView:
+def _alarm(found: Alarm, onsets: Mapping[str, int], under_way: UnderWay, principal: Principal) -> AlarmView:
+    known = [time for time in (found.since, onsets.get(found.key)) if time]
     return AlarmView(
         severity=found.severity,
         cause=found.cause,
         what=str(found.what),
         what_text=sentence_of(found.what),
-        since=optional_time(found.since or 0),
+        since=optional_time(min(known, default=0)),
         destination=found.destination,
         subscription=found.subscription,
         next_step=str(found.next_step),

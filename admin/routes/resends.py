@@ -88,7 +88,7 @@ async def list_resends(
         if (cursor is None or job.id < cursor) and principal.may("read", job.selection.destination)
     ]
     following = jobs[limit - 1].id if len(jobs) > limit else None
-    return Listing(items=[_view(job, orders.get(job.id, Orders())) for job in jobs[:limit]], next=following)
+    return Listing(items=[_view(services, job, orders.get(job.id, Orders())) for job in jobs[:limit]], next=following)
 
 
 @router.get("/{job_id}")
@@ -99,6 +99,7 @@ async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome
 
     ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
     whether ``counts.selected`` is the sum of the other counts. ``total`` is null while the selection goes on.
+    ``seconds_left`` is about how long it goes on, null where that is not known.
     ``new_failures`` counts what failed since the job was made and its filter would take had it no upper time; when not
     ``complete`` there may be more.
     """
@@ -114,21 +115,21 @@ async def change_resend(
     job = await _job(services, job_id, principal, "resend")
     before = (await services.jobs.orders(job_id)).rate_of(job)
     noting.compare({"rate": before}, {"rate": body.rate})
-    return _view(job, await services.runner.change_rate(job, body.rate))
+    return _view(services, job, await services.runner.change_rate(job, body.rate))
 
 
 @router.post("/{job_id}/pause")
 async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Do nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
     job = await _job(services, job_id, principal, "resend")
-    return _view(job, await services.runner.pause(job))
+    return _view(services, job, await services.runner.pause(job))
 
 
 @router.post("/{job_id}/resume")
 async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Go on with a job that was paused; one that was not goes on anyway."""
     job = await _job(services, job_id, principal, "resend")
-    return _view(job, await services.runner.resume(job))
+    return _view(services, job, await services.runner.resume(job))
 
 
 @router.post("/{job_id}/rerun", status_code=202)
@@ -181,7 +182,7 @@ async def export_items(
 async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
     """Do nothing more of a job; what was done stays done, and the rest is counted as canceled."""
     job = await _job(services, job_id, principal, "resend")
-    return _view(job, await services.runner.cancel(job))
+    return _view(services, job, await services.runner.cancel(job))
 
 
 async def _job(services: AdminServices, job_id: str, principal: Principal, action: str) -> Job:
@@ -207,14 +208,14 @@ async def preview(services: AdminServices, frozen: Selection) -> PreviewView:
 async def _whole_view(services: AdminServices, job: Job, orders: Orders) -> ResendView:
     found = await services.chooser.new_failures(job)
     failures = NewFailuresView(count=found.deliveries, complete=found.complete) if found is not None else None
-    return msgspec.structs.replace(_view(job, orders), new_failures=failures)
+    return msgspec.structs.replace(_view(services, job, orders), new_failures=failures)
 
 
 def _filter(selection: Selection) -> dict[str, str]:
     return SelectionBody.of(selection).model_dump(by_alias=True, exclude_none=True)
 
 
-def _view(job: Job, orders: Orders) -> ResendView:
+def _view(services: AdminServices, job: Job, orders: Orders) -> ResendView:
     return ResendView(
         id=job.id,
         kind=job.kind,
@@ -229,7 +230,12 @@ def _view(job: Job, orders: Orders) -> ResendView:
         counts=job.counts,
         balanced=job.counts.is_balanced,
         total=None if job.state == "selecting" else job.counts.selected,
+        seconds_left=_rounded(orders.seconds_left(job, services.context.clock.now())),
         rerun_of=job.rerun_of or None,
         outcomes=list(job.outcomes),
         reruns=list(job.reruns),
     )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

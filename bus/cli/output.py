@@ -90,9 +90,10 @@ def progress(*, in_bytes: bool = False) -> Progress:
         Progress,
         TextColumn,
         TimeElapsedColumn,
+        TimeRemainingColumn,
     )
 
     out = console(stderr=True)
     count = DownloadColumn() if in_bytes else MofNCompleteColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*columns, console=out, disable=not out.is_terminal, transient=True)

@@ -55,7 +55,8 @@ class Sight(NamedTuple):
     """The bus at one moment.
 
     ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` counts
-    the compensations, ``dead`` what died within the last hour. ``facts`` has all of it, as rules judge it.
+    the compensations, ``dead`` what died within the last hour, ``dead_before`` within the hour before it. ``facts`` has
+    all of it, as rules judge it.
     """
 
     now: int
@@ -64,6 +65,7 @@ class Sight(NamedTuple):
     rates: Rates | None
     retrying: Mapping[Lane, int] | None
     dead: Mapping[Lane, int] | None
+    dead_before: Mapping[Lane, int] | None
     facts: Facts
 
 
@@ -96,7 +98,7 @@ class Observatory:
 
     async def _look(self) -> Sight:
         context = self._context
-        rates, retrying, dead, accepted, findings, members = await asyncio.gather(
+        rates, retrying, died, accepted, findings, members = await asyncio.gather(
             self._rates.value(),
             self._retrying.value(),
             self._dead.value(),
@@ -104,6 +106,7 @@ class Observatory:
             self._findings.value(),
             self._members(),
         )
+        dead_before, dead = died if died is not None else (None, None)
         waiting = dict(_backlogs(context, members))
         facts = _facts(context, members)._replace(
             waiting=waiting,
@@ -121,6 +124,7 @@ class Observatory:
             rates=rates,
             retrying=retrying,
             dead=dead,
+            dead_before=dead_before,
             facts=facts,
         )
 
@@ -182,16 +186,20 @@ class Observatory:
                 found[destination] = found.get(destination, 0) + sum(sources.values())
         return found
 
-    async def _read_dead(self) -> Mapping[Lane, int]:
+    async def _read_dead(self) -> tuple[Mapping[Lane, int], Mapping[Lane, int]]:
+        """Count what died within the hour before the last one, and within the last one."""
         now = self._context.clock.now()
-        sheets = await self._rollups.sheets(_BY_TEN_MINUTES, _BY_TEN_MINUTES.start(now - _HOUR), now + 1)
-        found: dict[Lane, int] = {}
-        for sheet in sheets.values():
+        since = _BY_TEN_MINUTES.start(now - _HOUR)
+        sheets = await self._rollups.sheets(_BY_TEN_MINUTES, since - _HOUR, now + 1)
+        before: dict[Lane, int] = {}
+        lately: dict[Lane, int] = {}
+        for start, sheet in sheets.items():
+            found = lately if start >= since else before
             for destination, lanes in sheet.deliveries.items():
                 for name, counts in lanes.items():
                     if dead := counts.others.get(Status.DEAD, 0):
                         found[destination, name] = found.get((destination, name), 0) + dead
-        return found
+        return before, lately
 
 
 def _everything(_: str) -> bool:

@@ -141,6 +141,8 @@ class OverviewView(View, kw_only=True):
     now: NowView | None
     backlog: int | None
     retrying: int | None
+    dead: int | None
+    dead_before: int | None
     oldest: str | None
     destinations: list[BusyDestinationView]
     subscriptions: list[BusySubscriptionView]

@@ -34,6 +34,7 @@ class ResendView(View, kw_only=True):
     counts: Counts
     balanced: bool
     total: int | None
+    seconds_left: float | None
     rerun_of: str | None
     outcomes: list[str]
     reruns: list[str]

@@ -22,7 +22,7 @@ from admin.pages.parts.selections import as_query, in_short, said
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, badge, number, place, table, text
 from admin.pages.parts.tags import link, tag
-from admin.pages.parts.times import moment
+from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
 from admin.repair.jobs import Item, Kind
 from bus.security.keys import Action
@@ -149,6 +149,8 @@ class _Job:
                 chip(t("balanced"), "good", "check")
             else:
                 chip(t("does not add up"), "bad", "error")
+            if job.seconds_left is not None:
+                tag("span", "pier-quiet", t("about {time} left", time=waited(job.seconds_left)))
 
     def _draw_rest(self, job: ResendView) -> None:
         viewer = self._viewer

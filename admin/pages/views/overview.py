@@ -96,8 +96,8 @@ class _Now:
     def draw(self, found: OverviewView) -> None:
         """Draw it anew where it has changed."""
         self._alarms.draw(found.alarms)
-        t, now, spools = self._viewer.t, found.now or RatesView(), found.spools
-        in_spools = sum(spool.records for spool in spools) if spools is not None else None
+        t, now = self._viewer.t, found.now or RatesView()
+        before = t("{count} the hour before", count=count(found.dead_before)) if found.dead or found.dead_before else ""
         self._figures.update(
             [
                 (t("accepted a second"), rate(now.accepted_per_second), ""),
@@ -106,7 +106,7 @@ class _Now:
                 (t("p50 / p99 latency"), took(now.p50_ms), f"/ {took(now.p99_ms)}"),
                 (t("waiting on the transports"), count(found.backlog), ""),
                 (t("waiting for a retry"), count(found.retrying), ""),
-                (t("records in spools"), count(in_spools), ""),
+                (t("died within the hour"), count(found.dead), before),
                 (t("open breakers"), count(len(found.breakers)), ""),
             ]
         )

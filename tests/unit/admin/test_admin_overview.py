@@ -12,7 +12,10 @@ import pytest
 from bus.bootstrap import Offers, introspect
 from bus.cluster.member import COLLECTION, Held, Member
 from bus.domain.delivery.delivery import Status
+from bus.domain.health.alarm import Severity
+from bus.domain.health.incidents import Incident, Raised
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
+from bus.domain.times import format_time
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
 from bus.sentences import sentence
@@ -183,11 +186,32 @@ async def test_the_dead_of_the_last_hour_are_an_alarm_until_it_is_over(world: Wo
     world.context.rollups.count([outcome(message(1), "billing", Status.DEAD, at=world.clock.now())])
     world.context.rollups.count([outcome(message(2), "removed", Status.DEAD, at=world.clock.now())])
     await world.context.rollups.flush()
-    (alarm,) = (await overview(world))["alarms"]
+    found = await overview(world)
+    (alarm,) = found["alarms"]
     assert alarm["what"].startswith("1 deliveries to billing of orders died")
+    assert (found["dead"], found["dead_before"]) == (1, 0)
     await world.clock.advance(71 * 60)
     await tell(world, other())
-    assert (await overview(world))["alarms"] == []
+    found = await overview(world)
+    assert (found["alarms"], found["dead"], found["dead_before"]) == ([], 0, 1)
+
+
+async def test_since_when_an_alarm_lasts_is_known_after_a_restart(world: World) -> None:
+    await tell(world, other())
+    world.context.rollups.count([outcome(message(1), "billing", Status.DEAD, at=world.clock.now())])
+    await world.context.rollups.flush()
+    assert (await overview(world))["alarms"][0]["since"] is None
+    said = {"what": sentence("x"), "next_step": sentence("y"), "link": ""}
+    raised = Raised(rule="dead", severity=Severity.WARNING, found_at=NOON, raised_at=NOON, **said)
+    gone = msgspec.structs.replace(raised, found_at=1, raised_at=1, over_at=2)
+    alarms = {"dead:orders/billing": raised, "dead:orders/mail": gone}
+    await world.services.alarms.put_incident(Incident(id="i1", cause="c", opened_at=NOON, alarms=alarms))
+    closed = Incident(id="i2", cause="c", opened_at=1, closed_at=2, alarms={"dead:orders/billing": gone})
+    await world.services.alarms.put_incident(closed)
+    world.restart()
+    await world.registry.load()
+    await tell(world, other())
+    assert (await overview(world))["alarms"][0]["since"] == format_time(NOON)
 
 
 async def test_while_the_store_is_away_the_rest_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

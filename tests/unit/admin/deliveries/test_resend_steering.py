@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
 from admin.housekeeping import RESENDS_KEPT, RESENDS_KEPT_FOR, clear_resends
-from admin.repair.jobs import ITEMS, JOBS, ORDERS, Item, Job
+from admin.repair.jobs import ITEMS, JOBS, ORDERS, Counts, Item, Job, Orders
 from bus.domain.delivery.delivery import Status
 from bus.domain.identity import new_id
 from bus.domain.searching.selection import Selection
@@ -43,6 +45,38 @@ async def test_a_paused_job_resends_nothing_until_it_is_resumed(world: World, cl
     found = await job(client, job_id)
     assert (found["state"], found["counts"]["delivered"]) == ("done", 40)
     assert found["finished_at"] > found["started_at"] >= found["created_at"]
+
+
+async def test_how_long_a_job_goes_on_is_told_while_it_does(world: World, client: httpx.AsyncClient) -> None:
+    await world.written(40, Status.DEAD)
+    job_id = await start(client, rate=5)
+    await world.clock.settle()
+    assert (await job(client, job_id))["seconds_left"] == pytest.approx(8, abs=1)
+    await client.post(f"/resends/{job_id}/pause")
+    assert (await job(client, job_id))["seconds_left"] is None
+    await client.post(f"/resends/{job_id}/resume")
+    await deliver_all(world)
+    assert (await job(client, job_id))["seconds_left"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate", "left"),
+    [
+        ({"state": "selecting"}, None, None),
+        ({"state": "done"}, None, None),
+        ({"counts": Counts(selected=100, waiting=100)}, None, None),
+        ({"counts": Counts(selected=100, waiting=100)}, 10, 10.0),
+        ({"counts": Counts(selected=100, waiting=75, delivered=25)}, None, 30.0),
+        ({"counts": Counts(selected=100, waiting=75, delivered=25)}, 1_000, 30.0),
+        ({"counts": Counts(selected=100, waiting=75, delivered=25)}, 0.5, 150.0),
+    ],
+)
+def test_it_goes_on_as_it_went_but_no_faster_than_its_rate(
+    changes: dict[str, Any], rate: float | None, left: float | None
+) -> None:
+    fields: dict[str, Any] = {"state": "sending", "started_at": 1_000, **changes}
+    one = Job("j", Selection(), rate, "", "ann", 0, **fields)
+    assert Orders().seconds_left(one, 11_000) == left
 
 
 async def test_a_pause_and_a_rate_survive_a_restart(world: World) -> None:
