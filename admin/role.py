@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from starlette.types import ASGIApp
 
@@ -41,6 +42,8 @@ class AdminService:
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Run resends and pages until ``stopping``; unfinished resends go on at the next start."""
+        if sys.stdout.isatty():  # a person has started it, and looks at the pages next
+            self._site.expect()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._site.run(stopping))
             working = [group.create_task(self._services.runner.run()), group.create_task(keep_house(self._services))]

@@ -46,8 +46,12 @@ class Site:
         """Answer one request, or hold one socket."""
         await self._assets_or_pages(scope, receive, send)
 
+    def expect(self) -> None:
+        """Have the pages imported at once, since somebody will look at them."""
+        self._wanted.set()
+
     async def run(self, stopping: asyncio.Event) -> None:
-        """Start the pages' application at the first request for a page, and end it at ``stopping``.
+        """Start the pages' application at the first request for a page, or once it is expected; end it at ``stopping``.
 
         If it cannot be started, the next request tries again; the rest of the process goes on.
         """

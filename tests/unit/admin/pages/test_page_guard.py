@@ -209,6 +209,24 @@ async def test_pages_that_failed_to_load_disturb_nothing_and_are_tried_again(
         assert (await client.get("/admin/")).status_code == 503
 
 
+async def test_pages_that_somebody_will_look_at_are_loaded_before_they_are_asked_for(
+    world: World, pages: Pages
+) -> None:
+    stopping, loaded = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def load() -> Pages:
+        loop.call_soon_threadsafe(loaded.set)
+        return pages
+
+    made = Site(world.services, world.app, load)
+    made.expect()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(made.run(stopping))
+        await loaded.wait()
+        stopping.set()
+
+
 async def test_who_asks_for_pages_of_a_bus_that_stops_does_not_wait(world: World) -> None:
     stopping = asyncio.Event()
     closed = Site(world.services, world.app, Pages)
