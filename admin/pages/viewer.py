@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -125,6 +125,11 @@ class Viewer:
         form = "%H:%M:%S" if step < _MINUTE else "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
         starts = map(format_time, range(start, end, step * 1000))
         return [(at, self._local(at).strftime(form)) for at in starts]
+
+    def wall_seconds(self, text: str) -> int:
+        """Return what the person's clock shows at a time of the API, in seconds since it showed 1970-01-01 00:00."""
+        shown = self._local(text)
+        return round(shown.timestamp()) + round((shown.utcoffset() or timedelta()).total_seconds())
 
     def _local(self, text: str | None) -> datetime:
         return datetime.fromtimestamp(parse_time(text or "") / 1000, self.zone)

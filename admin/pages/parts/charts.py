@@ -9,6 +9,7 @@ from nicegui import ui
 
 from admin.models.responses.stats import PointView, SpanView
 from admin.pages.parts.tags import tag
+from admin.pages.parts.ticks import round_ticks
 from admin.pages.viewer import Viewer
 
 Options = dict[str, object]
@@ -52,6 +53,8 @@ class Chart:
         times = _times(self._viewer, span)
         options = self._chart.options
         options["xAxis"]["data"] = [label for _, label in times]
+        options["xAxis"]["axisLabel"]["customValues"] = ticks = round_ticks(self._viewer, [at for at, _ in times])
+        options["xAxis"]["axisTick"] = {"customValues": ticks}
         drawn = [[line.value(shown[at]) if at in shown else line.nothing for at, _ in times] for line in self._lines]
         if self._is_of_times:
             drawn = self._in_a_unit_that_fits(drawn)
@@ -72,7 +75,12 @@ class Chart:
             "grid": {"left": 8, "right": 24, "top": 28, "bottom": 4, "containLabel": True},
             "legend": {"top": 0, "left": 0, "icon": "roundRect", "itemHeight": 8, "textStyle": {"color": quiet}},
             "tooltip": {"trigger": "axis", "confine": True},
-            "xAxis": {"type": "category", "boundaryGap": False, "data": [], "axisLabel": {"color": quiet}},
+            "xAxis": {
+                "type": "category",
+                "boundaryGap": False,
+                "data": [],
+                "axisLabel": {"color": quiet, "hideOverlap": True},
+            },
             "yAxis": {
                 "type": "value",
                 "min": 0,

@@ -14,6 +14,7 @@ from admin.pages.parts.figures import count
 from admin.pages.parts.notes import refusal
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
+from admin.pages.parts.ticks import round_ticks
 from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import WORST_FIRST, Status
@@ -101,6 +102,7 @@ class SummaryPart:
         chart = ui.echart(_options([label for _, label in periods]), on_point_click=narrow, renderer="svg")
         chart.style(f"height: {_HEIGHT}").props["role"] = "img"
         chart.props["aria-label"] = viewer.t("Messages by when they were made")
+        chart.options["xAxis"]["axisLabel"]["customValues"] = round_ticks(viewer, [at for at, _ in periods])
         chart.options["series"] = [
             _series(viewer, status, [by_start.get(at, {}).get(status, 0) for at, _ in periods])
             for status in _present(found.periods)
@@ -160,7 +162,12 @@ def _options(labels: list[str]) -> dict[str, object]:
         "animation": False,
         "grid": {"left": 8, "right": 12, "top": 8, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
-        "xAxis": {"type": "category", "data": labels, "axisLabel": {"color": quiet}, "axisTick": {"show": False}},
+        "xAxis": {
+            "type": "category",
+            "data": labels,
+            "axisLabel": {"color": quiet, "hideOverlap": True},
+            "axisTick": {"show": False},
+        },
         "yAxis": {
             "type": "value",
             "minInterval": 1,
