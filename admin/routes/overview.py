@@ -25,6 +25,7 @@ from admin.models.responses.overview import (
     SpoolView,
 )
 from admin.showing.cures import UnderWay
+from admin.showing.incidents import cure_views
 from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarm import Alarm
@@ -253,5 +254,5 @@ def _alarm(found: Alarm, onsets: Mapping[str, int], under_way: UnderWay, princip
         next_step=str(found.next_step),
         next_step_text=sentence_of(found.next_step),
         link=found.link,
-        cures=under_way.of(found.rule, found.destination, found.subscription, principal),
+        cures=cure_views(under_way, found, principal),
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from admin.models.responses.resends import CureView
-from admin.repair.jobs import Job, JobRepository, Orders
+from admin.repair.jobs import Job, JobRepository, Kind, Orders
 from bus.domain.delivery.delivery import Status
 from bus.domain.searching.selection import Selection
 from bus.errors import StoreError
@@ -20,6 +19,17 @@ _DEAD: Final = "dead"
 _RULES: Final = frozenset({"breaker-open", "stalled", _DEAD, "backlog", "age", "latency", "errors", "saturated"})
 # Conditions about messages: a job with one of them leaves most of what an alarm is about as it is.
 _NARROW: Final = ("biz_id", "source", "text", "ref", "header", "body_path", "body_text")
+
+
+class Cure(NamedTuple):
+    """A job under way: ``ended`` of its ``total`` deliveries, which is None while it selects."""
+
+    id: str
+    kind: Kind
+    state: str
+    by: str
+    ended: int
+    total: int | None
 
 
 class Cures:
@@ -51,7 +61,7 @@ class UnderWay:
     def __init__(self, jobs: Sequence[tuple[Job, Orders]]) -> None:
         self._jobs = jobs
 
-    def of(self, rule: str, destination: str | None, subscription: str | None, principal: Principal) -> list[CureView]:
+    def of(self, rule: str, destination: str | None, subscription: str | None, principal: Principal) -> list[Cure]:
         """Return those that cure an alarm, and that a principal may see; none of an alarm that is about no deliveries.
 
         A job covers an alarm whatever its times are, and also if it takes one kind of failure.
@@ -59,7 +69,7 @@ class UnderWay:
         if rule not in _RULES or destination is None or subscription is None:
             return []
         return [
-            _view(job, orders)
+            _cure(job, orders)
             for job, orders in self._jobs
             if _covers(job.selection, rule, destination, subscription)
             and principal.may(Action.READ, job.selection.destination)
@@ -75,9 +85,9 @@ def _covers(selection: Selection, rule: str, destination: str, subscription: str
     )
 
 
-def _view(job: Job, orders: Orders) -> CureView:
+def _cure(job: Job, orders: Orders) -> Cure:
     counts = job.counts
-    return CureView(
+    return Cure(
         id=job.id,
         kind=job.kind,
         state=orders.state(job),

@@ -6,13 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from admin.models.base import optional_time
 from admin.models.responses.alarms import AcknowledgedView, ChannelToldView, IncidentView, RaisedView, SilenceView
+from admin.models.responses.resends import CureView
 from admin.showing.cures import UnderWay
+from bus.domain.health.alarm import Alarm
 from bus.domain.health.channels import Silence, is_silenced
 from bus.domain.health.incidents import Incident, Raised
 from bus.domain.times import format_time
 from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.sentences import sentence_of
+
+
+def cure_views(under_way: UnderWay, alarm: Alarm | Raised, principal: Principal) -> list[CureView]:
+    """Return the jobs that cure an alarm, as far as a principal may see them."""
+    found = under_way.of(alarm.rule, alarm.destination, alarm.subscription, principal)
+    return [CureView(**cure._asdict()) for cure in found]
 
 
 def incident_views(
@@ -87,5 +95,5 @@ def _raised(one: Raised, under_way: UnderWay, principal: Principal) -> RaisedVie
         owner=one.owner,
         found_at=format_time(one.found_at),
         over_at=optional_time(one.over_at),
-        cures=[] if one.over_at else under_way.of(one.rule, one.destination, one.subscription, principal),
+        cures=[] if one.over_at else cure_views(under_way, one, principal),
     )

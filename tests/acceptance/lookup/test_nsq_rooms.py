@@ -40,6 +40,10 @@ def test_what_two_clusters_know_is_answered_as_one_nsqlookupd_does(rooms: Rooms,
     here, there = port(rooms.east.nsqds[0]), port(rooms.west.nsqds[1])
     proxy.wait_ports(topic, "r", {here, there})
     assert proxy.ports(topic, "w") == {here}
+    # An nsqd tells its nsqlookupd of a topic before its channels.
+    wait_until(
+        lambda: len(proxy.get(f"/lookup?topic={topic}").json()["channels"]) == 2, within=20, what="both channels"
+    )
     answer = proxy.get(f"/lookup?topic={topic}")
     assert answer.headers["x-nsq-content-type"] == "nsq; version=1.0"
     assert answer.json()["channels"] == ["billing", "mail"]
