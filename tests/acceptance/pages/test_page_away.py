@@ -21,7 +21,10 @@ def bus(tmp_path: Path) -> Iterator[BusProcess]:
         yield bus
 
 
-@pytest.mark.parametrize(("language", "said"), [("en", "The bus does not answer"), ("zh", "总线没有应答")])
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("en", "The bus does not answer"), pytest.param("zh", "总线没有应答", marks=pytest.mark.proof)],
+)
 def test_a_bus_that_is_away_is_told_and_waited_for(look: Look, bus: BusProcess, language: str, said: str) -> None:
     looker = look(bus, language=language)
     page = looker.open("/find")
