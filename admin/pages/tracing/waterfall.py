@@ -149,10 +149,15 @@ def _attempt(viewer: Viewer, made: Made, longest: float) -> None:
     with tag("button", "pier-fall-attempt", type="button", title=said, aria_label=said, data_attempt=attempt.id):
         with tag("span", "pier-fall-bar", style=f"width: {width:.0f}px"):
             for name, length in made.phases:
-                tag("i", f"pier-phase-{name}", style=f"flex-grow: {length:.3f}")
+                tag("i", f"pier-phase-{name}", style=_grown(length))
             if made.untold or not made.phases:
-                tag("i", "pier-phase-untold", style=f"flex-grow: {max(made.untold, 0.001):.3f}")
+                tag("i", "pier-phase-untold", style=_grown(made.untold or 1.0))
         tag("span", f"pier-{'bad' if failed else 'good'}", f"#{attempt.n} {answer}")
+
+
+def _grown(length: float) -> str:
+    """Return the style of a part of a bar; in microseconds, since parts that sum up to less than 1 do not fill it."""
+    return f"flex-grow: {max(1.0, length * 1_000):.0f}"
 
 
 def legend(viewer: Viewer, names: set[str]) -> None:
