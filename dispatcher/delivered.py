@@ -52,10 +52,7 @@ class AlreadyDelivered:
         """Whether an earlier run of this process, or another process, may have delivered it."""
         if item.suspect or id_time(item.message.id) < self._dependencies.since():
             return True
-        received_at = item.message.received_at
-        if received_at <= subscription.doubted_until:  # a person may have discarded it
-            return True
-        return received_at < self._dependencies.clock.now() - subscription.stuck_after
+        return item.message.received_at < self._dependencies.clock.now() - subscription.stuck_after
 
     async def _finished(self, subscription: Subscription, suspects: Iterable[Incoming]) -> set[str]:
         keys = [DeliveryKey(item.message.id, item.message.retention_days, subscription.name, 0) for item in suspects]

@@ -143,6 +143,24 @@ async def test_a_store_that_hangs_holds_them_up_once(world: World, monkeypatch: 
         assert not worker._discards.is_doubtful(Pending(handed((await world.publish())[0]), None))
 
 
+async def test_a_store_that_hangs_holds_up_what_a_transport_brings_no_longer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discarded, "_PATIENCE", 0.01)
+
+    async def hang(_: object) -> set:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    world.store.finished = hang  # type: ignore[assignment]
+    async with world.worker() as worker:
+        await tell(world, worker)
+        await world.publish(2)
+        async with asyncio.timeout(10):
+            while len(world.poster.posted) < 2:  # noqa: ASYNC110 - the deadline is of the loop
+                await asyncio.sleep(0.01)
+
+
 async def test_a_probe_that_nobody_answered_is_asked_for_again(world: World) -> None:
     """It is put back among those that wait after they were asked for."""
     async with world.worker(subscription(max_concurrency=1)) as worker:
