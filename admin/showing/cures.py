@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from admin.repair.jobs import Job, JobRepository, Kind, Orders
 from bus.domain.delivery.delivery import Status
 from bus.domain.searching.selection import Selection
-from bus.errors import StoreError
+from bus.observing.reading import Reading
 from bus.ports.clock import Clock
 from bus.security.keys import Action
 from bus.security.principals import Principal
@@ -37,22 +37,17 @@ class Cures:
 
     def __init__(self, jobs: JobRepository, clock: Clock) -> None:
         self._jobs = jobs
-        self._clock = clock
-        self._read_at = float("-inf")
-        self._known: list[tuple[Job, Orders]] = []
+        self._known = Reading(self._read, clock, least=_KNOWN_FOR)
 
     async def under_way(self) -> UnderWay:
-        """Return the jobs that are not over, as they were two seconds ago at most; none while the store is away."""
-        now = self._clock.monotonic()
-        if now - self._read_at >= _KNOWN_FOR:
-            try:
-                jobs = [job for job in await self._jobs.all() if not job.is_done]
-                orders = await self._jobs.all_orders() if jobs else {}
-            except StoreError:
-                return UnderWay([])
-            self._known = [(job, orders.get(job.id, Orders())) for job in jobs]
-            self._read_at = now
-        return UnderWay([(job, orders) for job, orders in self._known if not orders.canceled])
+        """Return the jobs that are not over, as they were two seconds ago or so; none while the store is away."""
+        return UnderWay(await self._known.value() or [])
+
+    async def _read(self) -> list[tuple[Job, Orders]]:
+        jobs = [job for job in await self._jobs.all() if not job.is_done]
+        orders = await self._jobs.all_orders() if jobs else {}
+        known = [(job, orders.get(job.id, Orders())) for job in jobs]
+        return [(job, ordered) for job, ordered in known if not ordered.canceled]
 
 
 class UnderWay:

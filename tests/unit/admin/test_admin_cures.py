@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
 from msgspec.structs import replace
 
+from admin.repair.jobs import JobRepository
+from admin.showing.cures import Cures
 from bus.domain.delivery.delivery import Status
+from bus.observing import reading
+from bus.security.principals import ANYONE
 from tests.unit.admin.admin_world import running, subscribed
 from tests.unit.admin.deliveries.jobs import start
 from tests.unit.admin.incident_shapes import put, raised
@@ -87,3 +92,22 @@ async def test_a_limited_key_sees_no_job_of_the_whole_bus() -> None:
         own = await start(client, BILLING)
     async with world.client(await world.keyring.create_key(roles=("viewer",), destinations=("orders",))) as viewer:
         assert [one["id"] for one in await cures(viewer)] == [own]
+
+
+async def test_a_store_that_hangs_or_is_away_is_asked_once_by_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PATIENCE", 0.01)
+    world = await subscribed()
+    asked = 0
+
+    async def hang(*_: object, **__: object) -> list[object]:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(world.store, "list", hang)
+    cures = Cures(JobRepository(world.store), world.clock)
+    async with asyncio.timeout(10):
+        found = await asyncio.gather(*(cures.under_way() for _ in range(5)))
+    assert [one.of("dead", "orders", "billing", ANYONE) for one in found] == [[]] * 5
+    assert asked == 1
