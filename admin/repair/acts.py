@@ -23,7 +23,7 @@ class Act(Protocol):
     left_out: str
     unknown: str
 
-    def item(self, trace: Trace, subscription: str) -> Item:
+    def item(self, job: Job, trace: Trace, subscription: str) -> Item:
         """Return the item of a delivery that was selected; its outcome is not ``waiting`` if there is nothing to do."""
         ...
 

@@ -9,9 +9,9 @@ from admin.repair.jobs import Item, Job
 from bus.domain.delivery.canceling import canceled
 from bus.domain.delivery.delivery import FINAL, UNDELIVERED, Outcome, Status
 from bus.domain.delivery.discarding import Discarded
-from bus.domain.delivery.reasons import ENDED_SINCE, EXPIRED, NOT_DISCARDED, RESENT_SINCE
+from bus.domain.delivery.reasons import ACCEPTED_SINCE, ENDED_SINCE, EXPIRED, NOT_DISCARDED, OTHER_SINCE, RESENT_SINCE
 from bus.domain.times import SKEW
-from bus.domain.tracing.trace import DeliveryTrace, Trace
+from bus.domain.tracing.trace import DeliveryTrace, Trace, is_chosen
 from bus.errors import Conflict
 from bus.ports.clock import Clock
 from bus.ports.store import TraceStore
@@ -22,7 +22,8 @@ from bus.stores.cancellations import Cancellations
 class Discarding:
     """The act of a discard.
 
-    A delivery that has ended since it was chosen, or that somebody resent, stays as it is. Dispatchers are told twice
+    A delivery that has ended since it was chosen, that somebody resent, or that does not meet the filter any more,
+    stays as it is. Dispatchers are told twice
     to ask the store before they post what was received until now: before the first delivery is canceled, for what
     their transports bring from then on; and after the last, for what they had in memory meanwhile.
 
@@ -49,23 +50,34 @@ class Discarding:
         self._clock = clock
         self._settle = settle
 
-    def item(self, trace: Trace, subscription: str) -> Item:
-        """Return the item of a delivery in the generation that it has."""
-        return Item(trace.id, subscription, trace.deliveries[subscription].generation)
+    def item(self, job: Job, trace: Trace, subscription: str) -> Item:
+        """Return the item of a delivery in the generation that it has.
+
+        A selection goes by when messages were made. One that waited in its producer's queue, and was accepted only
+        after the job was made, is ``skipped``.
+        """
+        item = Item(trace.id, subscription, trace.deliveries[subscription].generation)
+        if trace.message is not None and trace.message.received_at > job.created_at:
+            item.outcome, item.reason = "skipped", ACCEPTED_SINCE
+        return item
 
     async def begin(self, job: Job) -> None:
         """Have dispatchers ask the store about what their transports bring."""
         await self._have_asked(job)
 
     async def apply(self, job: Job, items: Sequence[Item]) -> None:
-        """Cancel what may still be delivered."""
+        """Cancel what may still be delivered, and meets the filter as it is now: the job may have been paused."""
         traces = await asyncio.gather(*(self._store.trace(item.message_id) for item in items))
         outcomes: list[Outcome] = []
         for item, trace in zip(items, traces, strict=True):
             if trace is None or item.subscription not in trace.deliveries:
                 item.outcome, item.reason = "missing", EXPIRED
-            elif _is_open(item, trace.deliveries[item.subscription]):
+            elif not _is_open(item, delivery := trace.deliveries[item.subscription]):
+                continue
+            elif is_chosen(delivery, job.selection):
                 outcomes.append(canceled(trace, item.subscription, self._clock.now(), reason_of_job(job)))
+            else:
+                item.outcome, item.reason = "skipped", OTHER_SINCE
         await self._cancellations.end(outcomes)
 
     async def end(self, job: Job) -> None:

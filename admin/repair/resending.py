@@ -25,7 +25,7 @@ class Resending:
     def __init__(self, resender: Resender) -> None:
         self._resender = resender
 
-    def item(self, trace: Trace, subscription: str) -> Item:
+    def item(self, job: Job, trace: Trace, subscription: str) -> Item:  # noqa: ARG002 - as of any act
         """Return the item that resends a delivery with its next generation; one that is pending is ``skipped``."""
         item = Item(trace.id, subscription, target_of(trace, subscription).generation)
         if is_pending(trace, subscription):

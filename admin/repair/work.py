@@ -86,9 +86,11 @@ class Work:
         await self._repository.save(job)
 
     async def _chosen(self) -> tuple[list[Item], str | None]:
-        selection = self._job.selection
-        page = await self._store.search(selection, cursor=self._job.cursor, limit=_PAGE)
-        items = [self._act.item(trace, name) for trace in page.traces for name in self._chooser.names(trace, selection)]
+        job, selection = self._job, self._job.selection
+        page = await self._store.search(selection, cursor=job.cursor, limit=_PAGE)
+        items = [
+            self._act.item(job, trace, name) for trace in page.traces for name in self._chooser.names(trace, selection)
+        ]
         return items, page.next
 
     async def _chosen_again(self) -> tuple[list[Item], str | None]:
@@ -102,7 +104,7 @@ class Work:
         trace = await self._store.trace(item.message_id)
         if trace is None:
             return Item(item.message_id, item.subscription, item.generation, "missing", EXPIRED)
-        return self._act.item(trace, item.subscription)
+        return self._act.item(self._job, trace, item.subscription)
 
     async def _send(self) -> None:
         """Apply the act to what the rate allows of one chunk; repeating it changes nothing: generations are fixed."""

@@ -20,6 +20,8 @@ BEHIND: Final = N_("waits for an earlier message of its key")
 RESENT: Final = N_("resent by a person")
 ON_ITS_WAY: Final = N_("still pending: it is on its way")
 ENDED_SINCE: Final = N_("it has ended since")
+ACCEPTED_SINCE: Final = N_("it was accepted after the job was made")
+OTHER_SINCE: Final = N_("it does not meet the filter any more")
 EXPIRED: Final = N_("the message is past its retention")
 RESENT_SINCE: Final = N_("resent again since")
 NOT_DISCARDED: Final = N_("the job was canceled before this was discarded")
@@ -34,6 +36,7 @@ REASONS: Final = frozenset(
     {
         *(PAUSED, N_("scheduled"), N_("the destination is paused")),
         *(FILTERED, REMOVED, PAUSED_BY_410, PAUSED_BY_PERSON, BEHIND, BY_A_PERSON),
+        *(ACCEPTED_SINCE, OTHER_SINCE),
         *(RESENT, ON_ITS_WAY, ENDED_SINCE, EXPIRED, RESENT_SINCE, NOT_RESENT, NOT_DISCARDED, OUTCOME_UNKNOWN),
     }
 )

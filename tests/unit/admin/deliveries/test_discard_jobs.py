@@ -128,6 +128,35 @@ async def test_what_ends_or_is_resent_meanwhile_stays_so(world: World, client: h
     assert [(await world.delivery(one.id)).status for one in sent] == wanted
 
 
+async def test_what_is_accepted_after_the_job_was_made_stays(world: World, client: httpx.AsyncClient) -> None:
+    """It was made before, and waited in its producer's queue."""
+    made = world.clock.now()
+    old, late = message(0, expected=("billing",)), message(1, expected=("billing",), received_at=made + 1)
+    await world.store.write([old, late])
+    found = await ended(world, client, await discard(client))
+    assert (found["counts"]["discarded"], found["counts"]["skipped"]) == (1, 1)
+    assert (await world.delivery(old.id)).status is Status.CANCELED
+    assert (await world.delivery(late.id)).status is Status.PENDING
+    (item,) = [one for one in await items(client, found["id"]) if one["outcome"] == "skipped"]
+    assert (item["message_id"], item["reason"]) == (late.id, "it was accepted after the job was made")
+
+
+async def test_what_does_not_meet_the_filter_any_more_stays(world: World, client: httpx.AsyncClient) -> None:
+    sent = await world.written(2, Status.PENDING)
+    changes = [outcome(sent[0], "billing", Status.RETRYING)]
+
+    async def change(_: object) -> None:
+        """Bring it about between the selection and the first that is dropped."""
+        await world.store.write(changes)
+        changes.clear()
+
+    world.registry.listen(change)
+    job_id = await discard(client, status="pending")
+    counts = (await ended(world, client, job_id))["counts"]
+    assert (counts["discarded"], counts["skipped"]) == (1, 1)
+    assert [(await world.delivery(one.id)).status for one in sent] == [Status.RETRYING, Status.CANCELED]
+
+
 async def test_a_job_that_is_canceled_leaves_the_rest(world: World) -> None:
     await world.written(250, Status.PENDING)
     async with world.client() as client:
