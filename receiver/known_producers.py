@@ -53,7 +53,7 @@ class KnownProducers:
         Its source is the one that its header names, as of a queue with messages of many, else that of its messages.
         """
         source = next((draft.source for draft in drafts if isinstance(draft, Draft)), None)
-        source = headers.get(_SOURCE, b"").decode(errors="replace") or source
+        source = _printable(headers.get(_SOURCE, b"").decode(errors="replace")) or source
         if source is not None:
             queue = parse_queue_report(headers[_QUEUE]) if _QUEUE in headers else None
             self.note(key, source, headers.get(AGENT, b""), len(drafts), queue)
@@ -121,7 +121,7 @@ class KnownProducers:
                 heard.queue.id if heard.queue is not None else "",
                 heard.queue.records if heard.queue is not None else 0,
                 heard.queue.oldest if heard.queue is not None else 0,
-                agent=_printable(heard.agent),
+                agent=_printable(heard.agent.decode("latin-1")),
                 key=key,
                 seen_at=heard.at,
                 messages=heard.messages,
@@ -131,5 +131,6 @@ class KnownProducers:
         ]
 
 
-def _printable(agent: bytes) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in agent.decode("latin-1"))
+def _printable(text: str) -> str:
+    """Return what a stranger wrote as a terminal may show it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -72,7 +72,9 @@ async def test_a_queue_with_messages_of_many_is_whose_it_says() -> None:
         await client.post("/v1/messages", content=LINE, headers=headers)
         headers |= {"bus-queue": old(2), "bus-source": b"\xff" * 300}
         await client.post("/v1/messages", content=LINE, headers=headers)
-    assert {one.source for one in world.producers.told()} == {"agent-\u00fc", "\ufffd" * 200}
+        headers |= {"bus-queue": old(3), "bus-source": b"\x1b[2Jagent"}
+        await client.post("/v1/messages", content=LINE, headers=headers)
+    assert {one.source for one in world.producers.told()} == {"agent-\u00fc", "\ufffd" * 200, "?[2Jagent"}
 
 
 async def test_what_says_nothing_is_ignored() -> None:
