@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
-from bus.domain.times import format_time
+from bus.domain.times import format_time, parse_time
 from bus.sentences import N_
 
 _LAST: Final = "last"
@@ -42,6 +42,16 @@ def selection_of(viewer: Viewer) -> dict[str, str]:
         except ValueError:
             return found
     return found
+
+
+def older_than(selection: Mapping[str, str], age: str, now: int) -> dict[str, str]:
+    """Return a selection without what is younger than an age such as ``1h``; an earlier ``to`` of its own stays."""
+    until = now - parse_duration(age)
+    try:
+        until = min(until, parse_time(selection["to"]))
+    except (KeyError, ValueError):
+        return {"to": format_time(until), **selection}  # what is no time the API refuses
+    return {**selection, "to": format_time(until)}
 
 
 def said(viewer: Viewer, selection: Mapping[str, object]) -> list[tuple[str, str]]:

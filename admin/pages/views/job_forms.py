@@ -14,13 +14,11 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.notes import empty, note
 from admin.pages.parts.previews import show_sample, tell_extent
 from admin.pages.parts.reordering import sent_again
-from admin.pages.parts.selections import as_query, said, selection_of
+from admin.pages.parts.selections import as_query, older_than, said, selection_of
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
-from bus.domain.durations import parse_duration
-from bus.domain.times import format_time
 from bus.sentences import N_
 
 # For more than these the count must be typed before they are resent.
@@ -87,7 +85,9 @@ async def new_discard(viewer: Viewer) -> None:
     code, name = selection.get("destination", ""), selection.get("subscription", "")
     heading(t("Discard the backlog of {name}", name=name))
     _choices(viewer, selection)
-    body = {"filter": selection | _until(viewer), "dry_run": True}
+    age = viewer.query.get("age", "")
+    wanted = older_than(selection, age, viewer.now()) if age in _AGES else selection
+    body = {"filter": wanted, "dry_run": True}
     found = (await viewer.api.post("/discards", body)).read(PreviewView)
     with tag("section", "pier-card", aria_label=t("What")):
         tag("h2", "", t("{count} deliveries would be discarded", count=count(found.count)))
@@ -103,12 +103,6 @@ async def new_discard(viewer: Viewer) -> None:
         return
     show_sample(viewer, found)
     _ask_discard(viewer, found, name, back)
-
-
-def _until(viewer: Viewer) -> dict[str, str]:
-    """Return the upper time that the URL's age means now."""
-    age = viewer.query.get("age", "")
-    return {"to": format_time(viewer.now() - parse_duration(age))} if age in _AGES else {}
 
 
 def _choices(viewer: Viewer, selection: dict[str, str]) -> None:
