@@ -88,6 +88,8 @@ def test_other_calls_are_not_an_agent_s(agent: AgentProcess) -> None:
         for path in ("/readyz", "/metrics", "/v1/messages/known"):
             assert client.request("GET", path, headers={"host": "evil"}).status_code == 403
         assert client.post("/v1/messages/known", content=b"x", headers={"host": "evil"}).status_code == 403
+        page = {"origin": "https://evil.example", "content-type": "text/plain"}  # as fetch() in mode no-cors sends it
+        assert client.post("/v1/messages/known", content=b"x", headers=page).status_code == 403
         upgrade = {
             "upgrade": "websocket",
             "connection": "upgrade",

@@ -31,6 +31,27 @@ def test_on_loopback_names_count_and_keys_do_not(host: str) -> None:
     assert status(admission) == 403
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:8710"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+    ids=str,
+)
+def test_a_page_in_a_browser_sends_nothing_by_loopback(page: dict[str, str]) -> None:
+    assert status(Admission(options("127.0.0.1", "secret")), host="127.0.0.1:8710", **page) == 403
+    beyond = Admission(options("0.0.0.0", "secret"))
+    assert status(beyond, host="node-1", authorization="Bearer secret", **page) == 200
+
+
+def test_a_person_may_look_how_it_is() -> None:
+    assert status(Admission(options("127.0.0.1", None)), host="localhost:8710", **{"sec-fetch-site": "none"}) == 200
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "node-1"])
 def test_beyond_loopback_the_key_counts(host: str) -> None:
     admission = Admission(options(host, "secret"))
