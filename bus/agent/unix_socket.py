@@ -58,9 +58,11 @@ def _own(path: Path, lock: int) -> None:
         probe.settimeout(_PROBE)
         try:
             probe.connect(str(path))
-        except OSError:
+        except ConnectionRefusedError:  # nobody listens; whoever is busy, or speaks otherwise, answers differently
             path.unlink(missing_ok=True)
             return
+        except OSError as error:
+            raise _refused(path, f"another program may: {error.strerror or error}") from error
     raise _refused(path, "another program does")
 
 

@@ -54,6 +54,27 @@ def test_another_program_s_is_left_alone(tmp_path: Path) -> None:
         connect(path)
 
 
+def test_one_that_is_too_busy_to_answer_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as waiting:
+        other.bind(str(path))
+        other.listen(0)
+        waiting.connect(str(path))  # as many as wait there
+        with pytest.raises(ConfigurationError, match="another program may"), listening(path):
+            pass
+        other.accept()[0].close()
+        connect(path)
+
+
+def test_one_that_takes_datagrams_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(path))
+        with pytest.raises(ConfigurationError, match="another program may"), listening(path):
+            pass
+        assert path.exists()
+
+
 def test_a_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
     path.write_text("mine")
