@@ -3,25 +3,92 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Final, TypeVar
 
 from nicegui import ui
 
 from admin.models.responses.messages import ResentView, TraceView
 from admin.models.responses.resends import JobView
+from admin.pages.calls import Done
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.notes import note
 from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.tables import Row
 from admin.pages.parts.tags import link, tag
+from admin.pages.refused import Refused
 from admin.pages.viewer import Viewer
 from bus.domain.tracing.signature import FAILING
 
 _FAILED, _ALL = "failed", "all"
 _MOST: Final = 1_000
-Jobs = dict[str, str]
+_NOBODY: Final = 401
+_FAILURE: Final = 500
+Answer = TypeVar("Answer")
+
+
+class Resending:
+    """Resends messages, one request after the other: what one is refused takes nothing from the others.
+
+    Attributes
+    ----------
+    jobs
+        The jobs that were made, each with what it is of.
+    refused
+        Why others were not: once the API fails, the rest are not tried.
+    """
+
+    def __init__(self, viewer: Viewer, reason: str) -> None:
+        self._viewer = viewer
+        self._reason = reason
+        self._failure: Refused | None = None
+        self.jobs: list[tuple[str, str]] = []
+        self.refused: list[tuple[str, Refused]] = []
+
+    async def failed(self, ids: Sequence[str]) -> None:
+        """Have jobs for each destination resend the deliveries that fail."""
+        failing: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+        for id_ in ids:
+            trace = await self._tried(id_, self._trace(id_))
+            if trace is not None:
+                names = [one.subscription for one in trace.deliveries if one.status in FAILING]
+                failing[trace.destination] += [{"id": id_, "subscription": name} for name in names]
+        for destination, deliveries in failing.items():
+            for start in range(0, len(deliveries), _MOST):
+                body = {"destination": destination, "deliveries": deliveries[start : start + _MOST]}
+                made = await self._resent(destination, "/resends/deliveries", body)
+                if made is not None:
+                    self.jobs.append((destination, made.read(JobView).id))
+
+    async def all(self, ids: Sequence[str]) -> None:
+        """Resend each message to all of its subscribers."""
+        for id_ in ids:
+            made = await self._resent(id_, f"/messages/{id_}/resend", {})
+            if made is not None:
+                self.jobs.append((id_, made.read(ResentView).id))
+
+    async def _trace(self, id_: str) -> TraceView:
+        return await self._viewer.api.get(f"/messages/{id_}", TraceView, {"attempts": "none"})
+
+    async def _resent(self, name: str, path: str, body: Mapping[str, object]) -> Done | None:
+        return await self._tried(name, sent_again(self._viewer, path, {**body, "reason": self._reason}))
+
+    async def _tried(self, name: str, asking: Coroutine[object, object, Answer]) -> Answer | None:
+        """Return the answer; None where it is refused, or not wanted."""
+        if self._failure is not None:
+            asking.close()
+            self.refused.append((name, self._failure))
+            return None
+        try:
+            return await asking
+        except Refused as refused:
+            if refused.status == _NOBODY:
+                raise
+            if refused.status >= _FAILURE:
+                self._failure = refused
+            self.refused.append((name, refused))
+            return None
 
 
 class TickedResend:
@@ -42,50 +109,25 @@ class TickedResend:
             why = asked_reason(self._viewer)
 
             async def act() -> bool:
-                reason = (why.value or "").strip()
-                jobs = await (self._resend_failed if to_whom.value == _FAILED else self._resend_all)(ids, reason)
-                self._tell(jobs)
+                resending = Resending(self._viewer, (why.value or "").strip())
+                await (resending.failed if to_whom.value == _FAILED else resending.all)(ids)
+                self._tell(resending)
                 return True
 
             answers(self._viewer, asking, t("Resend"), act)
 
-    async def _resend_failed(self, ids: Sequence[str], reason: str) -> Jobs:
-        """Have a job for each destination resend the deliveries that fail; return the jobs, by what they are of."""
-        failing: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
-        for id_ in ids:
-            trace = await self._viewer.api.get(f"/messages/{id_}", TraceView, {"attempts": "none"})
-            for one in trace.deliveries:
-                if one.status in FAILING:
-                    failing[trace.destination].append({"id": id_, "subscription": one.subscription})
-        jobs: Jobs = {}
-        for destination, deliveries in failing.items():
-            body = {"destination": destination, "deliveries": deliveries[:_MOST], "reason": reason}
-            made = await sent_again(self._viewer, "/resends/deliveries", body)
-            if made is not None:
-                jobs[destination] = made.read(JobView).id
-        return jobs
-
-    async def _resend_all(self, ids: Sequence[str], reason: str) -> Jobs:
-        """Resend each message; return the jobs, by the message."""
-        jobs: Jobs = {}
-        for id_ in ids:
-            made = await sent_again(self._viewer, f"/messages/{id_}/resend", {"reason": reason})
-            if made is not None:
-                jobs[id_] = made.read(ResentView).id
-        return jobs
-
-    def _tell(self, jobs: Jobs) -> None:
+    def _tell(self, resending: Resending) -> None:
         t = self._viewer.t
         self._said.clear()
         with self._said:
-            if not jobs:
-                note(
-                    t("Nothing was resent"),
-                    t("None of them failed, or it was not wanted."),
-                    tone="warn",
-                )
-                return
-            with note(t("They are resent"), tone="good"), tag("ul"):
-                for name, job in jobs.items():
-                    with tag("li"):
-                        link(t("What becomes of {name}", name=name), f"/admin/resends/{job}", "pier-bidi")
+            if resending.jobs:
+                with note(t("They are resent"), tone="good"), tag("ul"):
+                    for name, job in resending.jobs:
+                        with tag("li"):
+                            link(t("What becomes of {name}", name=name), f"/admin/resends/{job}", "pier-bidi")
+            if resending.refused:
+                with note(t("These were not resent"), tone="bad"), tag("ul"):
+                    for name, refused in resending.refused:
+                        tag("li", "pier-bidi", f"{name}: {self._viewer.say(refused.detail)}")
+            elif not resending.jobs:
+                note(t("Nothing was resent"), t("None of them failed, or it was not wanted."), tone="warn")
