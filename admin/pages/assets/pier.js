@@ -245,6 +245,7 @@
   }
 
   document.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // keys of an input method, such as Enter to take a word
     const dialog = document.getElementById("pier-palette");
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();

@@ -38,6 +38,10 @@ def test_the_palette_finds_destinations_subscriptions_and_actions(look: Look, op
     box.fill("frame.pal")
     expect(page.get_by_role("option").first).to_have_text("frame.palettedestination")
     assert not looker.findings()
+    first = page.get_by_role("option", selected=True)
+    expect(first).to_have_text("frame.palettedestination")
+    box.dispatch_event("keydown", {"key": "ArrowDown", "isComposing": True})  # an input method's own
+    expect(first).to_have_text("frame.palettedestination")
     box.fill("ledger-of")
     expect(page.get_by_role("option", selected=True)).to_contain_text("frame.palette / ledger-of-palette")
     page.keyboard.press("Enter")
