@@ -11,6 +11,7 @@ from nicegui.events import EChartPointClickEventArguments
 from admin.models.responses.summaries import PeriodView, SharedView, SummaryView
 from admin.pages.parts.charts import COLOURS
 from admin.pages.parts.figures import count
+from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import refusal
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
@@ -137,12 +138,13 @@ class SummaryPart:
             tag("h3", "pier-bidi", title)
             with tag("ul"):
                 for one in shared.values:
+                    said = visible(one.value)
                     with tag("li"):
                         tag("span", "pier-share-bar", style=f"--share: {one.messages / max(1, messages):.3f}")
                         if one.filter is not None:
-                            link(one.value or "–", self._href(one.filter), "pier-bidi pier-cut", title=one.value)
+                            link(said or "–", self._href(one.filter), "pier-bidi pier-cut", title=said)
                         else:
-                            tag("span", "pier-bidi pier-cut", one.value or "–", title=one.value)
+                            tag("span", "pier-bidi pier-cut", said or "–", title=said)
                         tag("span", "pier-number", count(one.messages))
                 if shared.others:
                     with tag("li", "pier-quiet"):

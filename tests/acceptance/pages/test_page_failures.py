@@ -24,7 +24,8 @@ def ids(open_bus: BusProcess, subscribers: SubscriberProcess) -> Iterator[list[s
     subscribers.configure(f"/{CODE}=fail:1,status:500")
     open_bus.admin.destination(CODE)
     open_bus.admin.subscription(CODE, "erp", subscribers.url(f"/{CODE}"), retry=["1s"], retry_max_attempts=1)
-    sent = send_all(open_bus, CODE, [{"n": n} for n in range(4)], headers={"x-tenant": "north"}, source="shop")
+    headers = {"x-tenant": "north", "x-mark": "a\u202eb"}
+    sent = send_all(open_bus, CODE, [{"n": n} for n in range(4)], headers=headers, source="shop")
     wait_until(lambda: open_bus.admin.statuses(CODE)["dead"] == 4, within=60, what="all are dead")
     yield sorted(sent)
     subscribers.configure(f"/{CODE}=fail:0")
@@ -53,6 +54,7 @@ def test_a_group_says_what_it_shares_and_when_it_was(look: Look, ids: list[str])
     expect(summary.get_by_text(f"{len(ids)} messages")).to_be_visible()
     expect(summary.get_by_role("img", name="Messages by when they were made")).to_be_visible()
     expect(summary.get_by_text("Header x-tenant")).to_be_visible()
+    expect(summary.get_by_role("link", name="a⟨U+202E⟩b")).to_be_visible()
     summary.get_by_role("link", name="north").click()
     expect(page.get_by_role("link", name=ids[0])).to_be_visible()
     assert f"{looker.url}/admin/find?" in page.url
