@@ -15,6 +15,7 @@ from bus.domain.tracing.trace import DeliveryTrace, Trace, failure_of, is_chosen
 MOST_PERIODS: Final = 60
 _MOST_VALUES: Final = 1_000  # of one attribute, so that what every message has its own of takes no room
 _MOST_HEADERS: Final = 30
+_LONGEST_VALUE: Final = 512  # characters; a header may have 8 KB, and what is longer than this tells nobody anything
 _SHOWN: Final = 5
 _LEAST_SHARE: Final = 0.1
 _STEPS: Final = (
@@ -109,7 +110,7 @@ class Summing:
             return
         counter = self._values[attribute]
         for value in set(values):
-            if value in counter or len(counter) < _MOST_VALUES:
+            if value in counter or (len(counter) < _MOST_VALUES and len(value) <= _LONGEST_VALUE):
                 counter[value] += 1
 
     def _headers(self) -> int:

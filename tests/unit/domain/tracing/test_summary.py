@@ -53,6 +53,12 @@ def test_what_is_common_is_told_and_what_each_has_of_its_own_is_not() -> None:
     assert Attribute("header", "x-request") not in found
 
 
+def test_what_is_too_long_to_tell_takes_no_room() -> None:
+    found = shared(summary([trace(n, headers={"x-long": "x" * 513, "x-short": "y" * 512}) for n in range(3)]))
+    assert found[Attribute("header", "x-short")] == ([("y" * 512, 3)], 0)
+    assert Attribute("header", "x-long") not in found
+
+
 def test_what_was_asked_for_is_not_told_as_common() -> None:
     found = shared(summary([trace(0), trace(1)], destination="orders", source="shop"))
     assert not {Attribute("destination"), Attribute("source")} & set(found)
