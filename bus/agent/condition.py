@@ -38,23 +38,23 @@ class Condition:
 
     async def health(self) -> dict[str, Any]:
         """Return a line for each part: its name, whether it is well, and what is wrong."""
-        troubles = await self._looked()
+        async with self._looking:
+            troubles = await self._looked()
         checks = [{"name": name, "ok": not trouble, "detail": trouble} for name, trouble in troubles.items()]
         return {"status": "degraded" if any(troubles.values()) else "ok", "checks": checks}
 
     async def metrics(self) -> bytes:
         """Return the metrics as Prometheus reads them."""
-        troubles = await self._looked()
-        return await asyncio.to_thread(self._text, troubles)
+        async with self._looking:  # the gauges are the process's: another scrape would take them away meanwhile
+            return await asyncio.to_thread(self._text, await self._looked())
 
     async def _looked(self) -> dict[str, str]:
-        async with self._looking:
-            now = asyncio.get_running_loop().time()
-            if now >= self._fresh_until:
-                disk, refused = await asyncio.to_thread(self._disk)
-                self._troubles = {"receiver": await self._receiver(), "spool": disk, "rejected": refused}
-                self._fresh_until = now + _FRESH
-            return self._troubles
+        now = asyncio.get_running_loop().time()
+        if now >= self._fresh_until:
+            disk, refused = await asyncio.to_thread(self._disk)
+            self._troubles = {"receiver": await self._receiver(), "spool": disk, "rejected": refused}
+            self._fresh_until = now + _FRESH
+        return self._troubles
 
     async def _receiver(self) -> str:
         """Return what is wrong with the receiver: what sending to it has met, else whether it takes a connection."""
