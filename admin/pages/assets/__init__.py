@@ -103,6 +103,7 @@ def _theme(request: Request) -> str:
 
 _AWAY_TEXTS: Final = {
     "title": N_("The bus does not answer"),
+    "part": N_("A part of the bus is away"),
     "kept": N_("Nothing that it acknowledged is lost: messages wait on disk, and producers keep what they send."),
     "waiting": N_("This page comes by itself once it answers again."),
     "look": N_("See whether its processes run: bus status, or the log of the service."),
