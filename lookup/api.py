@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from bus.cluster.lookup_calls import LookupAnswer, LookupCall
 from bus.domain.audit import sent
-from bus.errors import AccessDenied, BusError, InvalidMessage
+from bus.errors import BusError, InvalidMessage
 from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem, problem_of
 from bus.security.audit_log import AuditLog
 from bus.security.keyring import Keyring
 from bus.security.keys import Role
-from bus.security.origins import is_ours
+from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
-from bus.sentences import sentence
 
 PREFIX: Final = "/api/v1/lookup"
 LIMIT: Final = 16_384
@@ -63,7 +62,7 @@ class LookupApi:
         async with refusing(scope, receive, send):
             headers = dict(scope["headers"])
             principal = self._keyring.authenticate(headers.get(b"authorization"), headers.get(b"host"))
-            _refuse_foreign_page(principal, headers)
+            refuse_foreign_page(principal, headers)
             path = scope["path"].removeprefix(PREFIX)
             if scope["method"] in _READING:
                 principal.require("read", None)
@@ -144,14 +143,6 @@ def _decoded(body: bytes) -> Any:
         return msgspec.json.decode(body) if body else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _refuse_foreign_page(principal: Principal, headers: Mapping[bytes, bytes]) -> None:
-    """Refuse what a browser sends for another site's page while no key is needed."""
-    named = [headers.get(name, b"").decode("latin-1") or None for name in (b"sec-fetch-site", b"origin", b"host")]
-    site, origin, host = named
-    if principal.kind == "open" and (site or origin) and not is_ours(site, origin, host):
-        raise AccessDenied(sentence("a page of another site may not do this"), hint="bus key create")
 
 
 def _unknown(path: str) -> Refused:

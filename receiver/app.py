@@ -20,6 +20,7 @@ from bus.http.asgi import (
 from bus.http.draft import Draft, draft_of_request
 from bus.http.messages import BATCH_BYTES, PREFIX, Accepted, content_of, drafts_of, results_of
 from bus.security.keyring import Keyring
+from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
@@ -52,6 +53,7 @@ class IngestApp:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         named = dict(headers)
         principal = self._keyring.authenticate(named.get(b"authorization"), named.get(b"host"))
+        refuse_foreign_page(principal, named)
         path: str = scope["path"]
         if path in (PREFIX, PREFIX + "/"):
             return await self._batch(named, principal, receive)

@@ -12,6 +12,7 @@ from bus.http.draft import IDENTIFYING, draft_of_request
 from bus.http.endpoint import Answering
 from bus.http.messages import PREFIX, Accepted, content_of
 from bus.security.keyring import Keyring
+from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
 from receiver.ingest import Ingest
 from receiver.known_producers import AGENT, KnownProducers
@@ -42,6 +43,7 @@ class MessageEndpoint:
         destination = found[1].decode()
         try:
             principal = self._keyring.authenticate(named.get(b"authorization"), named.get(b"host"))
+            refuse_foreign_page(principal, named)
             limit = self._ingest.limit(destination)
         except BusError:
             return None

@@ -14,6 +14,7 @@ from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, read_body
 from bus.http.problem import problem
 from bus.ports.events import Events, SealedBlock
 from bus.security.keyring import Keyring
+from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
 
 PATH: Final = "/v1/events"
@@ -37,6 +38,7 @@ class EventsApp:
         require_post(scope)
         headers = dict(scope["headers"])
         principal = self._keyring.authenticate(headers.get(b"authorization"), headers.get(b"host"))
+        refuse_foreign_page(principal, headers)
         principal.require_somewhere("ingest")
         if scope["path"] not in (PATH, PATH + "/") or not self._events.is_on:
             raise Refused(problem(404, "trace events are not taken here", hint="set events to files or kafka"))

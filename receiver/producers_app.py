@@ -14,6 +14,7 @@ from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, r
 from bus.http.problem import problem
 from bus.registry import Registry
 from bus.security.keyring import Keyring
+from bus.security.origins import refuse_foreign_page
 from bus.sentences import sentence
 from receiver.destinations import find_destination, no_producers
 
@@ -88,6 +89,7 @@ class ProducersApp:
             raise Refused(problem(405, f"{scope['path']} takes {method.decode()}"), (b"allow", method))
         headers = dict(scope["headers"])
         principal = self._keyring.authenticate(headers.get(b"authorization"), headers.get(b"host"))
+        refuse_foreign_page(principal, headers)
         destination = find_destination(self._registry, code)
         principal.require("ingest", code)
         if destination.ordering is not Ordering.STRICT:

@@ -10,7 +10,7 @@ from fastapi import Request
 from admin.access.cookies import session_token
 from bus.errors import AccessDenied
 from bus.security.keyring import Keyring
-from bus.security.origins import is_ours
+from bus.security.origins import is_ours, refuse_foreign_page
 from bus.security.principals import Principal
 from bus.security.sessions import Session, Sessions
 from bus.sentences import sentence
@@ -68,9 +68,12 @@ async def _identify(request: Request, keyring: Keyring, sessions: Sessions) -> P
     token = session_token(request)
     if authorization is None and token is not None and not keyring.is_open:
         return await _by_session(request, token, sessions)
-    return keyring.authenticate(
+    principal = keyring.authenticate(
         authorization.encode() if authorization is not None else None, host.encode() if host is not None else None
     )
+    if request.method not in READING:  # people follow links to pages from elsewhere
+        refuse_foreign_page(principal, dict(request.scope["headers"]))
+    return principal
 
 
 async def _by_session(request: Request, token: str, sessions: Sessions) -> Principal:

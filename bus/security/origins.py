@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from bus.errors import AccessDenied
+from bus.security.principals import Principal
+from bus.sentences import sentence
 
 
 def is_ours(fetch_site: str | None, origin: str | None, host: str | None) -> bool:
@@ -19,6 +24,27 @@ def is_ours(fetch_site: str | None, origin: str | None, host: str | None) -> boo
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+def refuse_foreign_page(principal: Principal, headers: Mapping[bytes, bytes]) -> None:
+    """Refuse what a browser sends for another site's page while no key is needed.
+
+    Such a page may call loopback by its own name, so that Host tells nothing. A request without ``Sec-Fetch-Site`` and
+    ``Origin`` is a program's, and ``none`` is what a person opens in the browser.
+
+    Raises
+    ------
+    AccessDenied
+        403.
+    """
+    if principal.kind != "open":
+        return
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site == b"none" or (site is None and origin is None):
+        return
+    named = [one.decode("latin-1") if one is not None else None for one in (site, origin, headers.get(b"host"))]
+    if not is_ours(*named):
+        raise AccessDenied(sentence("a page of another site may not do this"), hint="bus key create")
 
 
 def is_secure(scheme: str, origin: str | None) -> bool:

@@ -197,3 +197,23 @@ def test_without_keys_a_foreign_host_is_refused(bus: BusProcess, path: str) -> N
     answer = httpx.request(method, bus.url + path, headers={"host": "evil.example"}, **PLAIN)
     assert Answer(answer.status_code, dict(answer.headers), answer.content).problem(403)
     assert httpx.get(bus.url + "/healthz", headers={"host": "evil.example"}, **PLAIN).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/messages/orders"),
+        ("POST", "/v1/messages"),
+        ("POST", "/v1/events"),
+        ("PUT", "/api/v1/destinations/orders"),
+        ("POST", "/api/v1/resends"),
+        ("POST", "/api/v1/alarm-trials"),
+    ],
+)
+def test_without_keys_a_page_of_another_site_changes_nothing(bus: BusProcess, method: str, path: str) -> None:
+    page = {"origin": "https://evil.example", "content-type": "text/plain"}  # as fetch() in mode no-cors sends it
+    for headers in (page, page | {"sec-fetch-site": "cross-site"}):
+        answer = httpx.request(method, bus.url + path, content=b"{}", headers=headers, **PLAIN)
+        assert (answer.status_code, answer.json()["detail"]) == (403, "a page of another site may not do this")
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert httpx.get(bus.url + "/admin/", headers=link, **PLAIN).status_code == 200

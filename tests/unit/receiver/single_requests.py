@@ -103,6 +103,8 @@ OTHERS = {
     "batch": post(b"content-type: application/x-ndjson", to=b"/v1/messages", body=b'{"destination":"orders","body":1}'),
     "no host": PLAIN.replace(HOST, b""),
     "foreign host": PLAIN.replace(HOST, b"host: evil.example\r\n"),
+    "page of another site": PLAIN.replace(HOST, HOST + b"sec-fetch-site: cross-site\r\n"),
+    "page of another origin": PLAIN.replace(HOST, HOST + b"origin: https://evil.example\r\n"),
     "two hosts": post(b"host: localhost"),
     "another coding": post(b"transfer-encoding: gzip", length=False),
     "two lengths": post(b"content-length: 3"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bus.security.origins import is_ours, is_secure
+from bus.errors import AccessDenied
+from bus.security.origins import is_ours, is_secure, refuse_foreign_page
+from bus.security.principals import ANYONE, Principal
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,32 @@ def test_only_this_very_origin_is_ours(
     fetch_site: str | None, origin: str | None, host: str | None, *, expected: bool
 ) -> None:
     assert is_ours(fetch_site, origin, host) is expected
+
+
+HOST = {b"host": b"127.0.0.1:8700"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_refused"),
+    [
+        ({}, False),
+        ({b"sec-fetch-site": b"none"}, False),
+        ({b"sec-fetch-site": b"same-origin"}, False),
+        ({b"origin": b"http://127.0.0.1:8700"}, False),
+        ({b"sec-fetch-site": b"cross-site"}, True),
+        ({b"sec-fetch-site": b"same-site", b"origin": b"http://127.0.0.1:9000"}, True),
+        ({b"origin": b"https://evil.example"}, True),
+        ({b"origin": b"null"}, True),
+        ({b"origin": b""}, True),
+    ],
+)
+def test_without_keys_a_page_of_another_site_is_refused(headers: dict[bytes, bytes], *, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(AccessDenied, match="another site"):
+            refuse_foreign_page(ANYONE, HOST | headers)
+    else:
+        refuse_foreign_page(ANYONE, HOST | headers)
+    refuse_foreign_page(Principal("k", "shop", ("producer",), ()), HOST | headers)  # who shows a key is who has it
 
 
 def test_tls_may_end_at_a_proxy() -> None:
