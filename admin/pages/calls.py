@@ -17,10 +17,11 @@ from admin.pages.shared_answers import SharedAnswers
 from bus.errors import BusError
 from bus.http.problem import problem_of
 from bus.security.sessions import csrf_of
-from bus.sentences import Sentence
+from bus.sentences import Sentence, sentence
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
 View = TypeVar("View")
+_CHANGED: Final = 403
 Rights = Callable[[], Awaitable[tuple[tuple[str, ...], tuple[str, ...]]]]
 
 
@@ -78,12 +79,26 @@ class Api:
         The answer may be a second old, and is shared with all who have the same rights, so that it must not be changed.
         Only for what depends on nothing but rights.
         """
+        rights = await self._known_rights()
+        question = (rights, path, kind, tuple((query or {}).items()))
+        found = await self._shared.get(question, lambda: self._same_rights(rights, path, kind, query))
+        # What was shared meanwhile is for who has these rights still.
+        return found if await self._known_rights() == rights else await self.get(path, kind, query)
+
+    async def _same_rights(
+        self, rights: object, path: str, kind: type[View], query: Mapping[str, object] | None
+    ) -> View:
+        """Ask, for all who have these rights; refuse where they were changed meanwhile, for nobody shares that."""
+        found = await self.get(path, kind, query)
+        if await self._known_rights() != rights:
+            raise Refused(_CHANGED, sentence("your rights were changed just now"), sentence("reload the page"))
+        return found
+
+    async def _known_rights(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         try:
-            roles, destinations = await self._rights()
+            return await self._rights()
         except BusError as error:
             raise Refused(problem_of(error).status, error.said, error.hint_said) from error
-        question = (roles, destinations, path, kind, tuple((query or {}).items()))
-        return await self._shared.get(question, lambda: self.get(path, kind, query))
 
     async def content(self, path: str) -> httpx.Response:
         """Read something that is not JSON."""

@@ -30,6 +30,7 @@ from bus.security.keys import Action
 from bus.sentences import N_
 
 _EXAMPLES: Final = 10
+_MOST_GROUPS: Final = 1_000
 _NAMED: Final = ("destination", "subscription", "signature")
 
 
@@ -41,7 +42,8 @@ async def failure_group(viewer: Viewer) -> None:
     if not all(name in viewer.query for name in _NAMED[:2]):
         _gone(viewer, asked)
         return
-    found = await viewer.api.get("/failures", FailuresView, {n: v for n, v in asked.items() if n != "signature"})
+    wider = {name: value for name, value in asked.items() if name != "signature"}
+    found = await viewer.api.get("/failures", FailuresView, {**wider, "limit": _MOST_GROUPS})
     group = next((one for one in found.items if one.signature == asked.get("signature", "")), None)
     if group is None:
         _gone(viewer, asked)
