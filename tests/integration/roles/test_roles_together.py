@@ -322,6 +322,7 @@ async def test_a_bulk_resend_repairs_a_bad_hour(tmp_path: Path, subscriber: Subs
             "selected": 18,
             "waiting": 0,
             "delivered": 18,
+            "discarded": 0,
             "failed": 0,
             "skipped": 0,
             "missing": 0,
