@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from admin.repair.jobs import Item, Job
 from bus.domain.delivery.canceling import canceled
 from bus.domain.delivery.delivery import FINAL, UNDELIVERED, Outcome, Status
-from bus.domain.delivery.discarding import Discarded
+from bus.domain.delivery.intervention import DISCARDED, Intervention
 from bus.domain.delivery.reasons import ACCEPTED_SINCE, ENDED_SINCE, EXPIRED, NOT_DISCARDED, OTHER_SINCE, RESENT_SINCE
 from bus.domain.times import SKEW
 from bus.domain.tracing.trace import DeliveryTrace, Trace, is_chosen
@@ -113,7 +113,7 @@ class Discarding:
 
 def reason_of_job(job: Job) -> str:
     """Return what the deliveries that a job discards have as their reason."""
-    return str(Discarded(job.by, job.reason))
+    return str(Intervention(DISCARDED, job.by, job.reason))
 
 
 def _is_open(item: Item, delivery: DeliveryTrace) -> bool:

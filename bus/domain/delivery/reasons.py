@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from bus.domain.delivery.canceling import REMOVED
-from bus.domain.delivery.discarding import Discarded
-from bus.domain.delivery.setting_aside import BY_A_PERSON, SetAside
+from bus.domain.delivery.intervention import BY_A_PERSON, SET_ASIDE, Intervention
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
 from bus.sentences import N_, Said, Sentence, sentence
 
@@ -59,10 +58,8 @@ def reason_of(text: str, *, by: str = "") -> Said:
 
 
 def _with_values(text: str) -> Sentence | None:
-    if (aside := SetAside.parse(text)) is not None:
-        return _set_aside(aside)
-    if (dropped := Discarded.parse(text)) is not None:
-        return _discarded(dropped)
+    if (intervention := Intervention.parse(text)) is not None:
+        return _by_a_person(intervention)
     if found := _EXHAUSTED.fullmatch(text):
         return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
     if found := _FINAL.fullmatch(text):
@@ -72,13 +69,12 @@ def _with_values(text: str) -> Sentence | None:
     return None
 
 
-def _set_aside(aside: SetAside) -> Sentence:
-    if aside.why:
-        return sentence("set aside by {name}: {reason}", name=aside.by, reason=aside.why)
-    return sentence("set aside by {name}", name=aside.by)
-
-
-def _discarded(dropped: Discarded) -> Sentence:
-    if dropped.why:
-        return sentence("discarded by {name}: {reason}", name=dropped.by, reason=dropped.why)
-    return sentence("discarded by {name}", name=dropped.by)
+def _by_a_person(intervention: Intervention) -> Sentence:
+    what, name, why = intervention
+    if what == SET_ASIDE:
+        if why:
+            return sentence("set aside by {name}: {reason}", name=name, reason=why)
+        return sentence("set aside by {name}", name=name)
+    if why:
+        return sentence("discarded by {name}: {reason}", name=name, reason=why)
+    return sentence("discarded by {name}", name=name)

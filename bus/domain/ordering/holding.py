@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
-from bus.domain.delivery.setting_aside import SetAside
+from bus.domain.delivery.intervention import SET_ASIDE, Intervention
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import DeliveryTrace
 
@@ -29,6 +29,6 @@ def set_aside(
         status=Status.PARKED,
         generation=max(row.generation, known.generation) + 1,
         at=now,
-        reason=str(SetAside(by, why)),
+        reason=str(Intervention(SET_ASIDE, by, why)),
         attempts=max(row.attempts, known.attempts_made),
     )

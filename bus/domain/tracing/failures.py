@@ -8,8 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.intervention import BY_A_PERSON
 from bus.domain.delivery.retry import is_permanent
-from bus.domain.delivery.setting_aside import BY_A_PERSON
 from bus.domain.tracing.signature import FAILING, UNKNOWN
 from bus.domain.tracing.trace import Trace, failure_of
 from bus.sentences import Sentence, sentence

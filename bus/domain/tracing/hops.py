@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import FINAL, Attempt, Origin, Resend, Status
-from bus.domain.delivery.discarding import Discarded
+from bus.domain.delivery.intervention import Intervention
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.delivery.receipt import Receipt
-from bus.domain.delivery.setting_aside import SetAside
 from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace
@@ -173,7 +172,7 @@ def _state(name: str, delivery: DeliveryTrace, carrier: str) -> Iterable[Hop]:
         ended: Said = sentence(_ENDED[delivery.status])
         if delivery.reason:
             ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
-        by_a_person = SetAside.parse(delivery.reason) or Discarded.parse(delivery.reason)
+        by_a_person = Intervention.parse(delivery.reason)
         yield Hop(delivery.at, "person" if by_a_person else "dispatcher", ended, name)
     elif delivery.status is Status.PENDING and delivery.reason:
         yield Hop(delivery.at, "dispatcher", reason_of(delivery.reason), name)

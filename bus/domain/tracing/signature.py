@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from bus.domain.delivery.delivery import Status
-from bus.domain.delivery.setting_aside import BY_A_PERSON, SetAside
+from bus.domain.delivery.intervention import BY_A_PERSON, SET_ASIDE, Intervention
 
 FAILING: Final = frozenset({Status.RETRYING, Status.PARKED, Status.DEAD})
 """States of a delivery that has a signature."""
@@ -39,7 +39,8 @@ def signature_of(reason: str) -> str:
     text = _EXHAUSTED.sub("", reason[: 10 * MOST_CHARACTERS])
     if _STATUS.fullmatch(text):
         return text
-    if SetAside.parse(text) is not None:
+    intervention = Intervention.parse(text)
+    if intervention is not None and intervention.what == SET_ASIDE:
         return BY_A_PERSON
     for varying, name in _VARYING:
         text = varying.sub(name, text)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bus.domain.delivery.canceling import canceled
 from bus.domain.delivery.delivery import UNDELIVERED, Outcome, Status
-from bus.domain.delivery.discarding import Discarded
+from bus.domain.delivery.intervention import DISCARDED, Intervention
 from bus.domain.message import Message, encode_message
 from bus.domain.searching.selection import Selection
 from bus.ports.store import DeliveryKey, Store
@@ -18,7 +18,7 @@ from bus.testing.contracts.store_traces import LANE, search_all, traced
 from bus.testing.writes import DESTINATION, NOON, message, outcome
 
 LATER: Final = NOON + 60_000
-REASON: Final = str(Discarded("ann", "void"))
+REASON: Final = str(Intervention(DISCARDED, "ann", "void"))
 MAIL: Final = (DESTINATION, "mail")
 BACKLOG: Final = Selection(destination=DESTINATION, subscription="billing", undelivered=True)
 

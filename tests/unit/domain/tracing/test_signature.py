@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.delivery.delivery import Status
-from bus.domain.delivery.setting_aside import BY_A_PERSON
+from bus.domain.delivery.intervention import BY_A_PERSON
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.failures import FailureCount, FailureGroup
 from bus.domain.tracing.signature import MOST_CHARACTERS, UNKNOWN, signature_of
