@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 
 from bus.cli.api import Api
+from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
 from bus.errors import ConfigurationError
 
 _PATH = "/api/v1/discards"
-
-
-@dataclass(frozen=True)
-class Backlog:
-    """Which of the deliveries that a subscription has not got are discarded; without conditions all."""
-
-    status: Annotated[str | None, typer.Option(help="Only pending, retrying, resend, parked or dead ones.")] = None
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago; by default now.")] = None
-    biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None
-    source: Annotated[str | None, typer.Option(help="Only from this source.")] = None
-    signature: Annotated[str | None, typer.Option(help="Only what fails like this; bus failures has them.")] = None
-
-    def given(self) -> dict[str, str]:
-        """Return what was given, as the API names it."""
-        times = {"from": read_time(self.since, "--from"), "to": read_time(self.before, "--to")}
-        rest = {name: value for name, value in asdict(self).items() if name not in ("since", "before")}
-        return {name: value for name, value in (rest | times).items() if value is not None}
 
 
 @grouped
@@ -40,7 +22,7 @@ def discard(
     destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="Of this destination.")],
     subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="What this subscription has not got.")],
     *,
-    chosen: Backlog,
+    chosen: Filter,
     reason: Annotated[str, typer.Option(help="Why: it stands in every trace and in the audit log.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -49,7 +31,7 @@ def discard(
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",
 ) -> int:
-    """Drop what a subscription has not got yet: it ends as canceled, and can be resent.
+    """Drop what a subscription has not got yet, or what a filter takes of it: it ends as canceled, and can be resent.
 
     Other subscriptions of the same messages go on. It is a job: bus resend --cancel stops it, and --rerun resends what
     it discarded.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import typer
@@ -10,9 +9,10 @@ import typer
 from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.commands.editing import Asked, allowing, edit
 from bus.cli.commands.steering import Steering, steer
+from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
 from bus.cli.outcomes import COLUMNS, Item, follow
 from bus.errors import ReceiverRefused
 
@@ -20,30 +20,12 @@ from bus.errors import ReceiverRefused
 _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which deliveries are resent, where no messages are named."""
-
-    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None
-    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None
-    status: Annotated[str | None, typer.Option(help="Only deliveries in this state, such as dead.")] = None
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
-    biz_id: Annotated[str | None, typer.Option(help="Only with this biz id.")] = None
-    source: Annotated[str | None, typer.Option(help="Only from this source.")] = None
-    signature: Annotated[str | None, typer.Option(help="Only what fails like this; bus failures has them.")] = None
-
-    def given(self) -> dict[str, str]:
-        """Return what was given, as the API names it."""
-        times = {"from": read_time(self.since, "--from"), "to": read_time(self.before, "--to")}
-        rest = {name: value for name, value in asdict(self).items() if name not in ("since", "before")}
-        return {name: value for name, value in (rest | times).items() if value is not None}
-
-
 @grouped
 def resend(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Messages; or give a filter.")] = None,
     *,
+    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None,
     chosen: Filter,
     rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
     reason: Annotated[str, typer.Option(help="For the audit.")] = "",
@@ -66,14 +48,14 @@ def resend(
     "failed" is the first new attempt; the subscription's retries go on.
     """
     sample, outcomes = output.tables(SAMPLE, COLUMNS)
-    given, messages = chosen.given(), ids or []
+    given, messages = chosen.given(destination=destination, subscription=subscription), ids or []
     _check(messages, given, steering, edited, dry_run=dry_run)
     with Api(url, api_key) as api:
         if steering.jobs:
             again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
             return follow_job(api, again, wait, "resend", as_json=output.as_json) if again else 0
         if messages:
-            asked = Asked(chosen.subscription, reason, wait, None if output.as_json else outcomes, reorder)
+            asked = Asked(subscription, reason, wait, None if output.as_json else outcomes, reorder)
             return edit(api, messages[0], edited, asked) if edited else _resend_some(api, messages, asked)
         if dry_run:
             found = api.call("POST", "/api/v1/resends", body={"filter": given, "dry_run": True})
