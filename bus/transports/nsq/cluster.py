@@ -154,11 +154,15 @@ class Cluster:
         return found | {f"nsqlookupd {address}": trouble for address, trouble in self._lookup.troubles.items()}
 
     def review(self) -> None:
-        """Take in nsqds that are wanted, and let go those that are neither wanted nor connected."""
+        """Take in nsqds that are wanted, and let go those that are neither wanted nor connected.
+
+        One that is being tried for the first time stays until that has an end: it may be a connection soon.
+        """
         wanted = self._wanted()
         before = set(self._nodes)
         for address in before - wanted.keys():
-            if not self._nodes[address].connected or address in self._aliases():
+            node = self._nodes[address]
+            if (node.tried.is_set() and not node.connected) or address in self._aliases():
                 self._drop(address)
         for address, (told, home) in wanted.items():
             found = self._lookup.nodes.get(address)
