@@ -61,7 +61,7 @@ Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mon
 @contextmanager
 def _spark() -> Iterator[None]:
     """Say which extra is missing when Spark is; `bus` itself loads nothing for that."""
-    from bus.bootstrap.extras import extra  # noqa: PLC0415
+    from bus.extras import extra  # noqa: PLC0415
 
     with extra("pipeline"):
         yield

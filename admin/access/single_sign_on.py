@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from bus.bootstrap.extras import extra
 from bus.errors import AccessDenied, ConfigurationError, TooManyAttempts
+from bus.extras import extra
 from bus.ports.clock import Clock
 from bus.security.clients import network_of
 from bus.security.keyring import Keyring, StoredUser

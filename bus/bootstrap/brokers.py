@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bus.bootstrap.extras import extra
 from bus.domain.destination import TransportName
 from bus.errors import ConfigurationError
+from bus.extras import extra
 from bus.ports.broker_group import BrokerGroup
 from bus.ports.broker_health import BrokerHealth
 from bus.ports.clock import Clock

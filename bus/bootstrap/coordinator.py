@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from bus.bootstrap.extras import extra
+from bus.extras import extra
 from bus.ports.store import DocumentStore
 from bus.settings import Settings
 

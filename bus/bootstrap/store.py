@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bus.bootstrap.extras import extra
+from bus.extras import extra
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.settings import Settings

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import Any, Final, Protocol
 
-from bus.bootstrap.extras import extra
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
+from bus.extras import extra
 from bus.sentences import Said, sentence
 from compensator.alarms.texts import Text
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.fs as arrow_fs
-from pyarrow import dataset, parquet
+from pyarrow import parquet
 
 from bus.errors import ConfigurationError
 
@@ -109,6 +109,8 @@ class Storage:
         """Write the rows of Parquet files, in order, as one file; columns that a file lacks are null."""
         folder, _, _ = into.rpartition("/")
         self._files.create_dir(self._at(folder), recursive=True)
+        from pyarrow import dataset  # noqa: PLC0415 - it loads pandas
+
         sources = dataset.dataset([self._at(path) for path in paths], schema, format="parquet", filesystem=self._files)
         with parquet.ParquetWriter(self._at(into), schema, compression="zstd", filesystem=self._files) as writer:
             for rows in _in_groups(sources.to_batches(batch_readahead=1, fragment_readahead=1)):

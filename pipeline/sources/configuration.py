@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.bootstrap.extras import extra
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
+from bus.extras import extra
 from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import scan_documents

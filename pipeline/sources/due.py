@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.bootstrap.extras import extra
+from bus.extras import extra
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import scan_due
 

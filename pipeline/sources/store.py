@@ -6,8 +6,8 @@ import datetime as dt
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.bootstrap.extras import extra
 from bus.domain.tracing.partition import PartitionLabel
+from bus.extras import extra
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import partitions_in
 from pipeline.sources.sqlite import from_sqlite
