@@ -44,16 +44,36 @@ SETTINGS: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """What every job runs with, on whatever cluster; ``docs/pipeline.md`` says why."""
+SMALL: Final = 1_000_000
+"""With fewer rows than this a run is small: planning and compiling take longer than its rows."""
+_JAVA: Final = "spark.driver.extraJavaOptions"
+_JAVA_ENVIRONMENT: Final = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
+_FEW_ROWS: Final = {
+    # One task after a shuffle, so that there is nothing to plan anew between two stages, each with a job of its own.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
 _LOCAL: Final = {
     # Few rows are left after an aggregation, and a task of Spark costs more than a thousand rows.
     "spark.sql.shuffle.partitions": "16",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
 """Settings of local mode; a cluster's come by ``spark-submit`` or PYSPARK_SUBMIT_ARGS, as in ``settings.conf``."""
+_LOCAL_SMALL: Final = {
+    # Files are looked at here, and not by a job with a task for each.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    **_FEW_ROWS,
+}
+"""Settings of local mode for a small run, each measured apart: docs/performance.md."""
 
 
 def open_session(
-    name: str, *, master: str | None = None, memory: str = "2g", connectors: Path | None = None, ui: bool = False
+    name: str,
+    *,
+    master: str | None = None,
+    memory: str = "2g",
+    connectors: Path | None = None,
+    ui: bool = False,
+    small: bool = False,
 ) -> SparkSession:
     """Return the session of a job.
 
@@ -65,6 +85,8 @@ def open_session(
         ``local[N]`` or a cluster's URL; None for the one that ``spark-submit`` gave, else every core of this machine.
     memory
         Of the driver in local mode, where it does all the work.
+    small
+        Whether less than ``SMALL`` rows are read, which local mode is then set up for.
     connectors
         Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
 
@@ -80,7 +102,8 @@ def open_session(
     if master is not None:
         builder = builder.master(master)
         if master.startswith("local"):
-            settings |= _LOCAL | {"spark.driver.memory": memory}
+            settings |= _LOCAL_SMALL if small else _LOCAL
+            settings |= {"spark.driver.memory": memory, _JAVA: _java_options(small=small)}
     for key, value in settings.items():
         builder = builder.config(key, value)
     if connectors is not None:
@@ -100,6 +123,35 @@ def open_session(
     return session
 
 
+def _java_options(*, small: bool) -> str:
+    """Return the options of Java; the collector is left out where the environment names one, for it takes only one."""
+    options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
+    if small:  # the second compiler takes more time than it saves before millions of rows
+        options.append("-XX:TieredStopAtLevel=1")
+    if not any("GC" in os.environ.get(name, "") for name in _JAVA_ENVIRONMENT):
+        options.append("-XX:+UseSerialGC" if small else "-XX:+UseParallelGC")
+    return " ".join(options)
+
+
+@contextmanager
+def few_rows(session: SparkSession) -> Iterator[None]:
+    """Have what is run in the ``with`` block planned for few rows between its stages, as in a small run.
+
+    What is read may be large. A cluster keeps the settings that it was given.
+    """
+    if not str(session.sparkContext.master).startswith("local"):
+        yield
+        return
+    before = {name: str(session.conf.get(name)) for name in _FEW_ROWS}
+    for name, value in _FEW_ROWS.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
+
+
 @contextmanager
 def silent(session: SparkSession) -> Iterator[None]:
     """Have Spark log nothing, while it is stopped in the middle of work on purpose."""
@@ -111,8 +163,8 @@ def silent(session: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
-    """Give the session of a command, and stop it.
+def running(name: str, options: SessionOptions, *, small: bool = False) -> Iterator[SparkSession]:
+    """Give the session of a command, ``small`` as ``open_session`` says, and stop it.
 
     Raises
     ------
@@ -122,7 +174,7 @@ def running(name: str, options: SessionOptions) -> Iterator[SparkSession]:
         Spark failed, or its own process ended in the middle; a stream's own error is left to the caller.
     """
     with _own_interrupt():
-        session = open_session(name, **asdict(options))
+        session = open_session(name, small=small, **asdict(options))
     try:
         yield session
     except (StreamingQueryException, BrokenPipeError):  # a broken pipe is of the command's standard output

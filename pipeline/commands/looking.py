@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,9 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.options import ConnectedOptions
 from pipeline.schemas import EVENTS, MESSAGES, ROLLUPS, Table
+from pipeline.session import SMALL
 
+_BYTES_OF_AN_EVENT: Final = 200
 _ROLLUP: Final = "rollup --once --events data/events"
 _MADE: Final = {
     ROLLUPS.name: (ROLLUP_LINE, _ROLLUP),
@@ -32,6 +35,18 @@ def lake_with(root: str, table: Table) -> Lake:
         hint = f"bus pipeline {'rebuild' if is_read else job} --lake {root}"
         raise ConfigurationError(f"the lake {root} has no {table.name} yet", hint=hint)
     return lake
+
+
+def is_small(lake: Lake, table: Table, *, since: dt.datetime | None = None) -> bool:
+    """Whether a job that reads a table of the stream, all of it or from a time on, reads few rows."""
+    return sum(file.rows for file in lake.files(table, line=READ_LINE, since=since)) < SMALL
+
+
+def has_few_lines(folder: str | None) -> bool:
+    """Whether a folder of this machine has few trace events, by the size of its files; no other is looked into."""
+    if folder is None or "://" in folder:
+        return False
+    return sum(file.stat().st_size for file in Path(folder).rglob("*.jsonl")) < SMALL * _BYTES_OF_AN_EVENT
 
 
 def check_lake(root: str) -> None:

@@ -17,7 +17,7 @@ from bus.cli.output import print_json
 from bus.cli.tables import Table
 from bus.errors import BusError
 from pipeline.commands.following import following
-from pipeline.commands.looking import check_report, check_store, lake_with
+from pipeline.commands.looking import check_report, check_store, is_small, lake_with
 from pipeline.commands.repairing import Repaired, Repairing, repair
 from pipeline.commands.telling import Proven, Telling, tell_proof
 from pipeline.jobs import archive
@@ -26,7 +26,7 @@ from pipeline.lake.lake import Lake
 from pipeline.options import ConnectedOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Finding, Gap, Summary, sentence_of, verdict_of
-from pipeline.schemas import BLOCKS, MESSAGES
+from pipeline.schemas import BLOCKS, EVENTS, MESSAGES
 from pipeline.session import running
 from pipeline.sources.configuration import configured, read_catalog
 from pipeline.sources.due import read_due
@@ -89,8 +89,10 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, output: Output)
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
     check_report(options.report)
-    with running("reconcile", session) as spark, following(spark, "proving"):
-        summary = _summary(spark, lake, options)
+    small = is_small(lake, EVENTS, since=options.plan.since)
+    plan = options.plan._replace(screens=not small)
+    with running("reconcile", session, small=small) as spark, following(spark, "proving"):
+        summary = _summary(spark, lake, options._replace(plan=plan))
     if options.report is not None:
         options.report.write_text(render(summary), "utf-8")
     after = _print_json(summary, options) if output.as_json else _print(summary, options, *tables)
@@ -109,7 +111,7 @@ def _summary(spark: SparkSession, lake: Lake, options: ReconcileOptions) -> Summ
         rows, lost = totals(proof), [_finding(row) for row in missing(proof).collect()]
         against = [_finding(row) for row in contradicted(proof).collect()]
         bars = _bars(proof, rows) if options.report is not None else []
-        gaps = [_gap(row) for row in proof.gaps.collect()]
+        gaps = [_gap(row) for row in proof.gaps]
     judged = any(row["state"] != "open" for row in rows)
     return Summary(
         verdict_of(lost, against, judged=judged),

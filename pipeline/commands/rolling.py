@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
-from pipeline.commands.looking import check_events, check_lake
+from pipeline.commands.looking import check_events, check_lake, has_few_lines
 from pipeline.ending import ended_by_signals
 from pipeline.errors import JobFailed, line_of
 from pipeline.jobs.batch import Batch
@@ -60,11 +60,11 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
         raise ConfigurationError("--accept-gap is for a gap in Kafka", hint="leave it out for files")
     check_events(options.events)
     check_lake(options.lake)
-    metrics = StreamMetrics()
+    metrics, small = StreamMetrics(), not options.every and has_few_lines(options.events)
     with (
         ended_by_signals() as asked,
         serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
-        running("rollup", session) as spark,
+        running("rollup", session, small=small) as spark,
     ):
         _run(options, metrics, spark, asked, as_json=as_json)
 

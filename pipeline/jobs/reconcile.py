@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -17,12 +17,14 @@ from pyspark.sql import functions as F
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
+from pipeline.session import SMALL, few_rows
 from pipeline.transforms.accounting import COUNTED, MISSING, STORE_BEHIND, accounted, concluded, counted, listed
-from pipeline.transforms.hearing import OPEN, Patience, gaps, heard, state_at, watermark_of, with_front
+from pipeline.transforms.hearing import OPEN, Patience, heard, state_at, watermark_of, with_front
 from pipeline.transforms.ledgers import EQUAL, KEY, compared
 from pipeline.transforms.proofs import compared_with, in_force, latest
+from pipeline.transforms.screening import suspected, suspects
 from pipeline.transforms.stored import Store, beside_store, unwitnessed
-from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
+from pipeline.transforms.witnesses import near, said_by_events, said_by_store, with_last_word
 
 VERSION: Final = 1
 LINE: Final = f"reconcile-v{VERSION}"
@@ -47,6 +49,9 @@ class Plan(NamedTuple):
     complete
         Whether the lake is known to have all that was emitted until ``now``. Else what was emitted after the last
         block in the lake may still be on its way.
+    screens
+        Whether deliveries that are plainly done are left out before each is looked at: one more pass over the events,
+        which pays where there are millions.
     """
 
     now: dt.datetime
@@ -54,6 +59,7 @@ class Plan(NamedTuple):
     before: dt.datetime | None = None
     patience: Patience = Patience()
     complete: bool = False
+    screens: bool = False
 
 
 class Proof(NamedTuple):
@@ -66,7 +72,7 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     gaps
-        Blocks and events of the range that emitters lost (``transforms.hearing.gaps``).
+        Blocks and events of the range that emitters lost (``transforms.hearing.heard``).
     emitters
         How many emitters were heard.
     watermark
@@ -77,7 +83,7 @@ class Proof(NamedTuple):
 
     buckets: DataFrame
     findings: DataFrame
-    gaps: DataFrame
+    gaps: list[Row]
     emitters: int
     watermark: dt.datetime | None
     news: int
@@ -86,23 +92,21 @@ class Proof(NamedTuple):
 @contextmanager
 def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None = None) -> Iterator[Proof]:
     """Run, write what has changed into the lake, and yield the proof, whose frames are valid in the ``with`` block."""
-    blocks = lake.read(spark, BLOCKS, line=READ_LINE)
-    emitters = heard(blocks).collect()
-    ledger = lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before)
-    buckets = _buckets(ledger, store, emitters, plan).persist()
-    deliveries = _deliveries(spark, lake, buckets, plan, store).persist()
-    rows = concluded(buckets, counted(deliveries))
-    before = latest(lake.read(spark, PROOFS, line=LINE, since=plan.since, before=plan.before))
-    judged = compared_with(rows, before).persist()
-    findings = _findings(spark, lake, deliveries, plan).persist()
-    try:
+    with ExitStack() as frames:
+        if store is not None and plan.screens:
+            store = store._replace(deliveries=_kept(frames, store.deliveries))  # else it is read three times
+        emitters = heard(lake.read(spark, BLOCKS, line=READ_LINE)).collect()
+        ledger = lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before)
+        buckets = _kept(frames, _buckets(ledger, store, emitters, plan))
+        found = _looked_into(frames, lake, buckets, plan, store)
+        rows = concluded(buckets, counted(found.deliveries) if found is not None else None)
+        before = latest(lake.read(spark, PROOFS, line=LINE, since=plan.since, before=plan.before))
+        judged = _kept(frames, compared_with(rows, before))
+        findings = _kept(frames, found.findings()) if found is not None else lake.rows(spark, FINDINGS, ())
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
         told = findings.join(states, list(KEY))
-        yield Proof(judged, told, _gaps(blocks, plan), len(emitters), _heard_until(emitters, plan), news)
-    finally:
-        for frame in (buckets, deliveries, judged, findings):
-            frame.unpersist()
+        yield Proof(judged, told, _gaps(emitters, plan), len(emitters), _heard_until(emitters, plan), news)
 
 
 def totals(proof: Proof) -> list[Row]:
@@ -148,42 +152,80 @@ def _buckets(ledger: DataFrame, store: Store | None, emitters: list[Row], plan: 
     return with_front(seen, plan.patience).withColumn("state", state_at(watermark, plan.patience))
 
 
-def _deliveries(spark: SparkSession, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> DataFrame:
-    """Return what is known of each delivery of the buckets that differ."""
+class _Found(NamedTuple):
+    """What is known of the deliveries of the buckets that differ, and the events about these."""
+
+    deliveries: DataFrame
+    events: DataFrame
+
+    def findings(self) -> DataFrame:
+        lost = F.col("finding").isin(MISSING, STORE_BEHIND)
+        traced = with_last_word(self.deliveries.where(lost), self.events)
+        return listed(traced.unionByName(self.deliveries.where(~lost)))
+
+
+def _looked_into(frames: ExitStack, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> _Found | None:
+    """Look at single deliveries of the buckets that differ; None when none does, as where nothing went wrong."""
     differing = buckets.where((F.col("state") != OPEN) & ((F.col("compared") != EQUAL) | F.col("opened")))
-    words = said_by_events(_events(spark, lake, plan), differing)
-    if store is not None:
-        words = words.unionByName(said_by_store(store.deliveries, differing))
-    if differing.isEmpty():
-        words = words.limit(0)  # Spark then reads neither events nor store
+    hops = [row.hop for row in differing.select("hop").distinct().collect()]
+    if not hops:
+        return None
+    events = lake.read(buckets.sparkSession, EVENTS, line=READ_LINE, since=_begin(plan))
+    seen = _Seen(near(events, differing), store.deliveries if store is not None else None)
+    if plan.screens:
+        seen = _screened(frames, seen, events, differing, hops)
+    events = _kept(frames, seen.events)
+    words = said_by_events(events, differing)
+    if seen.stored is not None:
+        words = words.unionByName(said_by_store(seen.stored, differing))
     due = store.due if store is not None else None
-    return accounted(words, differing, due, plan.now, plan.patience.allowance)
+    return _Found(_kept(frames, accounted(words, differing, due, plan.now, plan.patience.allowance)), events)
 
 
-def _gaps(blocks: DataFrame, plan: Plan) -> DataFrame:
+class _Seen(NamedTuple):
+    """Where deliveries are looked into: events, and the store's deliveries where it was asked."""
+
+    events: DataFrame
+    stored: DataFrame | None
+
+
+def _screened(frames: ExitStack, seen: _Seen, events: DataFrame, differing: DataFrame, hops: list[str]) -> _Seen:
+    """Leave out what is about messages that are plainly done; few are left, unless emitters lost much."""
+    found = _kept(frames, suspects(seen.events, seen.stored, differing, hops))
+    if found.count() < SMALL:
+        frames.enter_context(few_rows(differing.sparkSession))
+        found = F.broadcast(found)
+    return _Seen(suspected(events, found), suspected(seen.stored, found) if seen.stored is not None else None)
+
+
+def _kept(frames: ExitStack, frame: DataFrame) -> DataFrame:
+    """Have Spark keep what a frame has until the stack is left."""
+    frames.callback(frame.unpersist)
+    return frame.persist()
+
+
+def _begin(plan: Plan) -> dt.datetime | None:
+    return plan.since and plan.since - _DRIFT
+
+
+def _gaps(emitters: list[Row], plan: Plan) -> list[Row]:
     """Return the gaps that may be about messages of the range: an event is emitted after its message's id was made."""
-    found = gaps(blocks)
-    return found if plan.since is None else found.where(F.col("until") >= plan.since - _DRIFT)
-
-
-def _events(spark: SparkSession, lake: Lake, plan: Plan) -> DataFrame:
-    return lake.read(spark, EVENTS, line=READ_LINE, since=plan.since and plan.since - _DRIFT)
-
-
-def _findings(spark: SparkSession, lake: Lake, deliveries: DataFrame, plan: Plan) -> DataFrame:
-    lost = F.col("finding").isin(MISSING, STORE_BEHIND)
-    traced = with_last_word(deliveries.where(lost), _events(spark, lake, plan))
-    return listed(traced.unionByName(deliveries.where(~lost)))
+    begin = _begin(plan)
+    found = [gap for each in emitters for gap in each["gaps"]]
+    return [gap for gap in found if begin is None or gap["until"].astimezone(dt.UTC) >= begin]
 
 
 def _write(lake: Lake, news: DataFrame, findings: DataFrame, plan: Plan) -> int:
     """Publish what is news, and return how many buckets that is."""
-    count = news.count()
-    commit = lake.begin(LINE, f"{int(plan.now.timestamp() * 1000):015d}") if count else None
+    commit = lake.begin(LINE, f"{int(plan.now.timestamp() * 1000):015d}")
     if commit is None:
         return 0
     checked = {"checked": F.lit(plan.now)}
     commit.stage(PROOFS, news.withColumns(checked), files=1)
+    count = sum(file.rows for file in commit.staged(PROOFS))
+    if not count:
+        commit.abandon()
+        return 0
     about = findings.join(F.broadcast(news.select(*KEY)), list(KEY), "left_semi")
     commit.stage(FINDINGS, about.withColumns(checked), files=1)
     lake.publish(commit)

@@ -234,7 +234,7 @@ class Lake:
         """Return the rows of some files of a table."""
         paths = [self.storage.url(file.path) for file in files if file.rows]
         if not paths:
-            return spark.createDataFrame([], table.schema)
+            return spark.createDataFrame(to_arrow_schema(table.schema).empty_table())
         return spark.read.schema(table.schema).parquet(*paths)
 
 

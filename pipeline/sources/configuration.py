@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.domain.catalog import Catalog
@@ -16,8 +17,12 @@ from bus.registry import DESTINATIONS, SUBSCRIPTIONS
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import scan_documents
 
-_DESTINATION: Final = "destination string, retention_days int, destination_paused string"
-_SUBSCRIPTION: Final = "destination string, subscription string, subscription_paused string"
+_DESTINATION: Final = pa.schema(
+    {"destination": pa.string(), "retention_days": pa.int32(), "destination_paused": pa.string()}
+)
+_SUBSCRIPTION: Final = pa.schema(
+    {"destination": pa.string(), "subscription": pa.string(), "subscription_paused": pa.string()}
+)
 _PAUSED: Final = "the destination is paused"
 
 
@@ -44,7 +49,14 @@ def configured(spark: SparkSession, catalog: Catalog) -> tuple[DataFrame, DataFr
     subscriptions = [
         (*key, found.paused_reason if found.paused else None) for key, found in catalog.subscriptions.items()
     ]
-    return spark.createDataFrame(destinations, _DESTINATION), spark.createDataFrame(subscriptions, _SUBSCRIPTION)
+    return spark.createDataFrame(_table(destinations, _DESTINATION)), spark.createDataFrame(
+        _table(subscriptions, _SUBSCRIPTION)
+    )
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    """Return rows as columns, which Spark takes without a job."""
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
 def _documents(store: str, collection: str) -> Iterator[bytes]:

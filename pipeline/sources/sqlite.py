@@ -1,6 +1,8 @@
-"""The embedded store as a data source of Spark: a task for each of its partition files, read beside a running bus.
+"""The embedded store as rows for Spark, read beside a running bus.
 
-For Spark on the machine of the bus (local mode): the files are locked and shared as between processes of the bus.
+A small store is read here and handed to Spark at once, since a worker of Python takes longer to start than that. A
+large one is a data source, with a task for each of its partition files. Both are for Spark on the machine of the bus
+(local mode): the files are locked and shared as between processes of the bus.
 """
 
 from __future__ import annotations
@@ -22,18 +24,24 @@ from bus.domain.message import Message
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.partitions.scanning import Scanned, partitions_in, scan
+from bus.stores.sqlite.partitions.scanning import Scanned, bytes_in, partitions_in, scan
 from pipeline.schemas import MESSAGES
 from pipeline.sources.wanted import TEXTS, Wanted
 
 NAME: Final = "bus-sqlite"
+_SMALL: Final = 16 * 2**20
+"""Bytes of files; their rows take some times as much memory."""
+_SCHEMA: Final = to_arrow_schema(MESSAGES.schema)
 _MICROS: Final = 1_000
 _NOTHING: Final = Message("", "", b"", content_type="")
 
 
 def from_sqlite(spark: SparkSession, path: Path, wanted: Wanted) -> DataFrame:
     """Return messages (``schemas.MESSAGES``) of a store's directory; raises ``ConfigurationError`` when it is none."""
-    partitions_in(path)
+    parts = [label for label in partitions_in(path) if wanted.may_be_in(PartitionLabel(*label))]
+    if bytes_in(path, parts) <= _SMALL:
+        batches = [batch for label in parts for batch in _batches(path, label, wanted)]
+        return spark.createDataFrame(pa.Table.from_batches(batches) if batches else _SCHEMA.empty_table())
     spark.dataSource.register(SqliteSource)
     options = {"path": str(path.resolve()), "wanted": msgspec.json.encode(wanted).decode()}
     return spark.read.format(NAME).options(**options).load()
@@ -51,9 +59,9 @@ class SqliteSource(DataSource):
         """Return the schema of a row."""
         return MESSAGES.schema
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is the one above
         """Return the reader of the store's files."""
-        return _Reader(schema, self.options)
+        return _Reader(self.options)
 
 
 class _File(InputPartition):
@@ -65,8 +73,7 @@ class _File(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, schema: StructType, options: dict[str, str]) -> None:
-        self._schema = schema
+    def __init__(self, options: dict[str, str]) -> None:
         self._path = Path(options["path"])
         self._wanted = msgspec.json.decode(options["wanted"], type=Wanted)
 
@@ -76,10 +83,13 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _File):  # Spark has one task all the same where there is nothing to read
             return
-        schema = to_arrow_schema(self._schema)
-        since, before, bodies, _ = self._wanted
-        for piece in scan(self._path, partition.label, since=since, before=before, bodies=bodies):
-            yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=schema)
+        yield from _batches(self._path, partition.label, self._wanted)
+
+
+def _batches(path: Path, label: Label, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    since, before, bodies, _ = wanted
+    for piece in scan(path, label, since=since, before=before, bodies=bodies):
+        yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=_SCHEMA)
 
 
 def _row(scanned: Scanned) -> dict[str, Any]:

@@ -70,15 +70,16 @@ def counted(deliveries: DataFrame) -> DataFrame:
     )
 
 
-def concluded(buckets: DataFrame, counts: DataFrame) -> DataFrame:
-    """Add to buckets of level one what level two counted, and a verdict.
+def concluded(buckets: DataFrame, counts: DataFrame | None) -> DataFrame:
+    """Add to buckets of level one what level two counted (None where it was not needed), and a verdict.
 
     ``proven``: the ledger's sides are equal, or every delivery ended visibly. ``explained``: the sides differ, and
     every delivery is accounted for all the same. ``missing``: some are not. ``contradicted``: events tell of an end
     that the store does not have. ``unsettled``: too young to say, or something is on its way or held.
     """
-    joined = buckets.join(counts, list(KEY), "left")
-    sums = {name: F.coalesce(name, F.lit(0)) for name in (*_SUMS, "found")}
+    names, none = (*_SUMS, "found"), F.lit(0).cast("bigint")
+    joined = buckets if counts is None else buckets.join(counts, list(KEY), "left")
+    sums = {name: none if counts is None else F.coalesce(name, none) for name in names}
     waiting = F.col("under_way") + F.col("held") + F.col("unpublished")
     verdict = (
         F.when(F.col("missing") > 0, MISSING)

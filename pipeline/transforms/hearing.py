@@ -37,22 +37,12 @@ def heard(blocks: DataFrame) -> DataFrame:
     """Return a row for each emitter of blocks (``schemas.BLOCKS``): the times of its ``first`` and ``last`` block.
 
     These are by the emitter's own clock, but never later than the block's arrival. ``arrived`` is when the last block
-    did.
+    did. Each of ``gaps`` says how many ``blocks`` are missing, and between which times (``after``, ``until``). Events
+    that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before the first
+    block ``after`` is null.
     """
-    told = F.least("at", "arrived")
-    return blocks.groupBy("emitter").agg(
-        F.min(told).alias("first"), F.max(told).alias("last"), F.max("arrived").alias("arrived")
-    )
-
-
-def gaps(blocks: DataFrame) -> DataFrame:
-    """Return a row for each gap in an emitter's blocks: how many are missing, and between which times.
-
-    Events that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before an
-    emitter's first block ``after`` is null.
-    """
-    ordered = Window.partitionBy("emitter").orderBy("seq")
-    before = blocks.select(
+    told, ordered = F.least("at", "arrived"), Window.partitionBy("emitter").orderBy("seq")
+    gap = F.struct(
         "emitter",
         "node",
         F.lag("at").over(ordered).alias("after"),
@@ -60,7 +50,14 @@ def gaps(blocks: DataFrame) -> DataFrame:
         (F.col("seq") - F.coalesce(F.lag("seq").over(ordered), F.lit(0)) - 1).alias("blocks"),
         (F.col("lost") - F.coalesce(F.lag("lost").over(ordered), F.lit(0))).alias("lost"),
     )
-    return before.where((F.col("blocks") > 0) | (F.col("lost") > 0))
+    placed = blocks.select("emitter", "arrived", told.alias("told"), gap.alias("gap"))
+    is_gap = (F.col("gap.blocks") > 0) | (F.col("gap.lost") > 0)
+    return placed.groupBy("emitter").agg(
+        F.min("told").alias("first"),
+        F.max("told").alias("last"),
+        F.max("arrived").alias("arrived"),
+        F.collect_list(F.when(is_gap, F.col("gap"))).alias("gaps"),
+    )
 
 
 def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | None:

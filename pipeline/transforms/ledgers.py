@@ -17,6 +17,7 @@ KEY: Final = ("hop", "destination", "subscription", "minute")
 ACCEPT: Final = "accept"
 PUBLISH: Final = "publish"
 DELIVER: Final = "deliver"
+HOPS: Final = (ACCEPT, PUBLISH, DELIVER)
 CLOSED: Final = ("delivered", "skipped", "canceled")
 ENDED: Final = ("dead", "parked")
 

@@ -23,14 +23,19 @@ _STORED: Final = (
 )
 
 
+def near(events: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Return the events (``schemas.EVENTS``) about messages of the same destinations and minutes as some buckets."""
+    minutes = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
+    return events.join(F.broadcast(minutes), ["destination", "sent_minute"], "left_semi")
+
+
 def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
 
     ``says`` is ``expected``, ``seen`` or ``settled``: for the delivery itself with its ``status``, for a hop before it
     since the message got further. Words about the publish hop are there for all messages of these buckets.
     """
-    near = buckets.select("destination", F.col("minute").alias("sent_minute")).distinct()
-    words = events.join(F.broadcast(near), ["destination", "sent_minute"], "left_semi").select(
+    words = events.select(
         "id",
         "destination",
         F.col("sent_minute").alias("minute"),

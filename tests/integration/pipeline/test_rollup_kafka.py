@@ -22,7 +22,7 @@ from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS
 from pipeline.sources.lines import from_kafka
 from pipeline.transforms.blocks import Allowance
-from pipeline.transforms.hearing import gaps
+from pipeline.transforms.hearing import heard
 from tests.harness.rollups import assert_agrees, read_rollups
 from tests.harness.spark import CORES
 from tests.harness.trace_lines import block, settled
@@ -107,4 +107,4 @@ def test_a_gap_in_the_topic_stops_the_stream_until_a_person_accepts_it(
     asyncio.run(_put(bootstrap, topic, [block([settled(START)], emitter="e", seq=20)]))
     blocks = _run(spark, bootstrap, topic, tmp_path).read(spark, BLOCKS, line=READ_LINE)
     assert sorted(row.seq for row in blocks.collect()) == [1, 20]
-    assert [row.blocks for row in gaps(blocks).collect()] == [18]
+    assert [gap.blocks for row in heard(blocks).collect() for gap in row.gaps] == [18]

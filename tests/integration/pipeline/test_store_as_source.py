@@ -17,6 +17,7 @@ from bus.ports.store import Store
 from bus.stores.sqlite import SqliteStore
 from bus.testing.writes import NOON, attempt, message, outcome
 from pipeline.schemas import MESSAGES
+from pipeline.sources import sqlite
 from pipeline.sources.configuration import configured, read_catalog
 from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
@@ -113,6 +114,15 @@ def test_a_range_of_times_and_no_bodies(spark: SparkSession, stores: list[str]) 
     assert {row["body"] for row in embedded} == {None}
     for store in stores:  # a range of which there is no partition
         assert rows(spark, store, before=dt.datetime.fromtimestamp(0, dt.UTC)) == []
+
+
+def test_a_large_embedded_store_is_read_by_tasks_and_gives_the_same(
+    spark: SparkSession, stores: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = rows(spark, stores[0], bodies=True)
+    monkeypatch.setattr(sqlite, "_SMALL", 0)
+    assert rows(spark, stores[0], bodies=True) == small
+    assert rows(spark, stores[0], before=dt.datetime.fromtimestamp(0, dt.UTC)) == []
 
 
 def test_deliveries_of_a_store(spark: SparkSession, stores: list[str]) -> None:

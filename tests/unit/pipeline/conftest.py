@@ -12,4 +12,4 @@ COMMANDS = (archiving, baselining, judging, rebuilding, reconciling, replaying, 
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands go on without Spark; what it would find is the test's to say."""
     for module in COMMANDS:
-        monkeypatch.setattr(module, "running", lambda *_: nullcontext())
+        monkeypatch.setattr(module, "running", lambda *_, **__: nullcontext())

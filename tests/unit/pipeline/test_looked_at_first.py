@@ -17,7 +17,7 @@ from tests.unit.pipeline.conftest import COMMANDS
 
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def running(name: str, _: object) -> None:
+    def running(name: str, _: object, **__: object) -> None:
         raise AssertionError(f"Spark was started for {name}")
 
     for module in COMMANDS:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
 from pipeline import session
-from pipeline.session import SETTINGS, open_session
+from pipeline.session import SETTINGS, few_rows, open_session
 
 
 class Builder:
@@ -41,11 +42,13 @@ class Builder:
 def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     made = Builder()
     monkeypatch.setattr(session, "SparkSession", type("Spark", (), {"builder": made}))
-    monkeypatch.delenv("SPARK_ENV_LOADED", raising=False)
+    for name in ("SPARK_ENV_LOADED", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     return made
 
 
+JAVA = "spark.driver.extraJavaOptions"
 LOCAL = {"spark.driver.memory", "spark.sql.shuffle.partitions", "spark.driver.extraJavaOptions"}
 
 
@@ -55,6 +58,40 @@ def test_on_one_machine_the_driver_does_all(builder: Builder, master: str | None
     assert builder.given.items() >= SETTINGS.items()
     assert (builder.given["spark.master"], builder.given["spark.driver.memory"]) == (url, "3g")
     assert set(builder.given) >= LOCAL
+
+
+def test_a_small_run_has_one_task_behind_a_shuffle_and_a_java_that_starts_fast(builder: Builder) -> None:
+    open_session("x", small=True)
+    small, java = dict(builder.given), builder.given[JAVA]
+    assert (small["spark.sql.shuffle.partitions"], small["spark.sql.adaptive.enabled"]) == ("1", "false")
+    assert "TieredStopAtLevel=1" in java
+    assert "GC" in java
+    open_session("x")
+    assert (builder.given["spark.sql.shuffle.partitions"], builder.given["spark.sql.adaptive.enabled"]) == (
+        "16",
+        "true",
+    )
+    assert "TieredStopAtLevel" not in builder.given[JAVA]
+
+
+def test_the_collector_of_the_environment_stays_for_java_takes_only_one(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseZGC")
+    for small in (True, False):
+        open_session("x", small=small)
+        assert "GC" not in builder.given[JAVA]
+
+
+@pytest.mark.parametrize(("master", "within"), [("local[*]", "1"), ("spark://master:7077", "200")])
+def test_a_part_of_a_run_is_planned_for_few_rows_on_one_machine(master: str, within: str) -> None:
+    given = {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
+    spark: Any = SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master), conf=SimpleNamespace(get=given.get, set=given.__setitem__)
+    )
+    with few_rows(spark):
+        assert given["spark.sql.shuffle.partitions"] == within
+    assert given == {"spark.sql.shuffle.partitions": "200", "spark.sql.adaptive.enabled": "true"}
 
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "k8s://https://kubernetes.default.svc"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +41,11 @@ def partitions_in(path: Path) -> list[Label]:
             f"{path} has no store of a bus", hint="name the folder that has control.db, DATA/store of a bus"
         )
     return sorted(Directory(path).labels())
+
+
+def bytes_in(path: Path, labels: Iterable[Label]) -> int:
+    """Return how much the files of partitions take, write-ahead logs included; of one that was dropped, nothing."""
+    return sum(file.stat().st_size for label in labels for file in path.glob(f"{label.file}*"))
 
 
 def scan(

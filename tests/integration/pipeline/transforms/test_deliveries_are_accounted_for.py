@@ -12,6 +12,7 @@ from pipeline.transforms.blocks import Allowance, events_of, ledger_of, parsed
 from pipeline.transforms.hearing import Patience, state_at, with_front
 from pipeline.transforms.ledgers import compared
 from pipeline.transforms.proofs import compared_with
+from pipeline.transforms.screening import suspected, suspects
 from pipeline.transforms.stored import Store, beside_store, unwitnessed
 from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
 from tests.harness.accounts import moment, one_message, witness
@@ -94,18 +95,27 @@ def account(spark: SparkSession, cases: Cases, *, with_store: bool) -> Account:
     store = cases.witness(spark) if with_store else None
     seen = unwitnessed(buckets) if store is None else beside_store(buckets, store, moment(FINAL), moment(NOW))
     buckets = with_front(seen, PATIENCE).withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
-    words = said_by_events(events, buckets)
-    if store is not None:
-        words = words.unionByName(said_by_store(store.deliveries, buckets))
-    due = store.due if store is not None else None
-    single = accounted(words, buckets, due, moment(NOW), PATIENCE.allowance)
-    deliveries = with_last_word(single, events).persist()
+    stored, due = (store.deliveries, store.due) if store is not None else (None, None)
+    screened = suspects(events, stored, buckets)
+    left = (suspected(events, screened), suspected(stored, screened) if stored is not None else None)
+    deliveries = look_into(events, stored, due, buckets).persist()
     try:
-        whole = concluded(buckets, counted(deliveries)).collect()
-        return Account(cases.ids, deliveries.collect(), listed(deliveries).collect(), whole)
+        whole, found = concluded(buckets, counted(deliveries)), listed(deliveries)
+        suspect = look_into(*left, due, buckets)
+        assertDataFrameEqual(concluded(buckets, counted(suspect)), whole)
+        assertDataFrameEqual(listed(suspect), found)
+        assert suspect.count() < deliveries.count()
+        return Account(cases.ids, deliveries.collect(), found.collect(), whole.collect())
     finally:
         for frame in (events, buckets, deliveries):
             frame.unpersist()
+
+
+def look_into(events: DataFrame, stored: DataFrame | None, due: DataFrame | None, buckets: DataFrame) -> DataFrame:
+    words = said_by_events(events, buckets)
+    if stored is not None:
+        words = words.unionByName(said_by_store(stored, buckets))
+    return with_last_word(accounted(words, buckets, due, moment(NOW), PATIENCE.allowance), events)
 
 
 @pytest.fixture(scope="module")
