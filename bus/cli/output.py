@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -37,9 +37,18 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def print_json(value: object) -> None:
-    """Print a value as indented JSON."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+def print_json(value: object, lists: Mapping[str, Iterable[object]] | None = None) -> None:
+    """Print a value as indented JSON; an object may have long ``lists``, of which one item is held at a time."""
+    text = msgspec.json.format(msgspec.json.encode(value)).decode()
+    if lists:
+        text = text.removesuffix("\n}")
+    sys.stdout.write(text)
+    for name, items in (lists or {}).items():
+        sys.stdout.write(f',\n  "{name}": [')
+        for place, item in enumerate(items):
+            sys.stdout.write(("," if place else "") + "\n    " + msgspec.json.encode(item).decode())
+        sys.stdout.write("\n  ]")
+    sys.stdout.write("\n}\n" if lists else "\n")
 
 
 def print_json_line(value: object) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bus.cli.output import STYLES, console, plain
@@ -31,16 +32,19 @@ class Table(NamedTuple):
     is_fitted: bool
     is_wrapped: bool
 
-    def show(self, rows: Sequence[Mapping[str, object]]) -> None:
-        """Print rows under the names of the columns; a table without columns is not there."""
+    def show(self, rows: Iterable[Mapping[str, object]]) -> None:
+        """Print rows under the names of the columns; a table without columns is not there.
+
+        Elsewhere than on a terminal one row is held at a time.
+        """
         if not self.columns:
             return
-        cells = [[plain(row.get(name)) for name in self.columns] for row in rows]
+        cells = ([plain(row.get(name)) for name in self.columns] for row in rows)
         out = console()
         if out.is_terminal:
-            self._draw(out, cells)
+            self._draw(out, list(cells))
         else:
-            sys.stdout.writelines("\t".join(line) + "\n" for line in (self.columns, *cells))
+            sys.stdout.writelines("\t".join(line) + "\n" for line in chain([self.columns], cells))
 
     def _draw(self, out: Console, cells: Sequence[Sequence[str]]) -> None:
         columns = [

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from bus.cli.api import Api
 from bus.cli.output import progress
-from pipeline.reports.summary import Finding
+from pipeline.reports.summary import Finding, Findings
 
 _AT_ONCE: Final = 1_000
 _POLL: Final = 0.2
@@ -56,8 +57,8 @@ class Repaired(msgspec.Struct, frozen=True):
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) -> Repaired:
-    """Hand over what is missing, and wait for the outcomes.
+def repair(missing: Findings, repairing: Repairing, jobs: list[str], *, unaccepted: int) -> Repaired:
+    """Hand over what is missing, and wait for the outcomes; ``unaccepted`` of it only their producers have.
 
     The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted.
 
@@ -68,10 +69,9 @@ def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) ->
     ReceiverUnavailable
         The bus does not answer.
     """
-    lost = [each for each in missing if each.subscription]
     with Api(repairing.url, repairing.api_key) as api, progress() as bar:
-        task = bar.add_task("repairing", total=len(lost))
-        jobs.extend(_submit(api, part, repairing) for part in _parts(lost))
+        task = bar.add_task("repairing", total=len(missing) - unaccepted)
+        jobs.extend(_submit(api, part, repairing) for part in _parts(missing))
         found: dict[str, dict[str, Any]] = {}
         waiting, end = [*jobs], time.monotonic() + repairing.wait
         while True:
@@ -80,18 +80,16 @@ def repair(missing: Sequence[Finding], repairing: Repairing, jobs: list[str]) ->
             counts = _sum(found.values())
             bar.update(task, completed=counts["selected"] - counts["waiting"])
             if not waiting or time.monotonic() >= end:
-                return Repaired(jobs, dict(counts), len(missing) - len(lost))
+                return Repaired(jobs, dict(counts), unaccepted)
             time.sleep(_POLL)
 
 
-def _parts(lost: Sequence[Finding]) -> Iterator[list[Finding]]:
+def _parts(missing: Findings) -> Iterator[list[Finding]]:
     """Yield the deliveries of each job: of one destination, and only so many at once."""
-    by_destination: dict[str, list[Finding]] = defaultdict(list)
-    for each in lost:
-        by_destination[each.destination].append(each)
-    for found in by_destination.values():
-        for start in range(0, len(found), _AT_ONCE):
-            yield found[start : start + _AT_ONCE]
+    lost = (each for each in missing if each.subscription)
+    for _, found in groupby(lost, key=lambda each: each.destination):
+        while part := list(islice(found, _AT_ONCE)):
+            yield part
 
 
 def _submit(api: Api, part: Sequence[Finding], repairing: Repairing) -> str:

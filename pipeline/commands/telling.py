@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from bus.domain.health.findings import MOST_TOLD, Deviation
 from bus.domain.times import format_time
 from bus.errors import BusError
 from pipeline.errors import JobFailed
-from pipeline.reports.summary import Finding
+from pipeline.reports.summary import Findings
 
 _NORMS: Final = "/api/v1/findings/norms"
 _PROOF: Final = "/api/v1/findings/proof"
@@ -52,16 +52,21 @@ class Proven(NamedTuple):
     since: dt.datetime | None
     before: dt.datetime | None
     with_store: bool
-    missing: Sequence[Finding]
-    contradicted: Sequence[Finding]
+    missing: Findings
+    contradicted: Findings
 
 
 def tell_proof(telling: Telling, proven: Proven) -> None:
     """Tell how many deliveries of each subscription are missing or contradicted; raises ``JobFailed``."""
-    lost, against = Counter(map(_lane, proven.missing)), Counter(map(_lane, proven.contradicted))
-    minutes: dict[_Lane, list[str]] = defaultdict(list)
-    for one in (*proven.missing, *proven.contradicted):
-        minutes[_lane(one)].append(one.minute)
+    lost: Counter[_Lane] = Counter()
+    against: Counter[_Lane] = Counter()
+    minutes: dict[_Lane, tuple[str, str]] = {}
+    for counts, found in ((lost, proven.missing), (against, proven.contradicted)):
+        for one in found:
+            lane = one.destination, one.subscription
+            counts[lane] += 1
+            first, last = minutes.get(lane, (one.minute, one.minute))
+            minutes[lane] = min(first, one.minute), max(last, one.minute)
     worst = sorted(minutes, key=lambda lane: (-lost[lane], -against[lane], lane))[:MOST_TOLD]
     told = {
         "checked": proven.checked,
@@ -76,17 +81,13 @@ def tell_proof(telling: Telling, proven: Proven) -> None:
                 "subscription": lane[1],
                 "missing": lost[lane],
                 "contradicted": against[lane],
-                "since": min(minutes[lane]),
-                "until": max(minutes[lane]),
+                "since": minutes[lane][0],
+                "until": minutes[lane][1],
             }
             for lane in worst
         ],
     }
     _put(telling, _PROOF, told)
-
-
-def _lane(one: Finding) -> _Lane:
-    return one.destination, one.subscription
 
 
 def _text(time: dt.datetime | None) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import islice
 from typing import Any, Final
 
-from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Finding, Gap, Summary, sentence_of
+from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Findings, Gap, Summary, sentence_of
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 180
@@ -141,8 +142,8 @@ def _hop(title: str, hop: dict[str, Any]) -> list[object]:
     return [title, hop["buckets"], hop["expected"], *verdicts, *[hop["states"].get(name, 0) for name in STATES]]
 
 
-def _listed(title: str, found: Sequence[Finding]) -> str:
-    if not found:
+def _listed(title: str, found: Findings) -> str:
+    if not len(found):
         return f"<h2>{title}</h2><p>None.</p>"
     columns = ("message", "destination", "subscription", "state", "last event", "store")
     rows = [
@@ -150,7 +151,7 @@ def _listed(title: str, found: Sequence[Finding]) -> str:
             f"<code>{escape(each.id)}</code>",
             *map(escape, (each.destination, each.subscription or "–", each.state, each.last_word, each.stored)),
         ]
-        for each in found[:_MOST_LISTED]
+        for each in islice(found, _MOST_LISTED)
     ]
     left = len(found) - len(rows)
     more = f'<p class="soft">{left} more are in the lake\'s table findings.</p>' if left > 0 else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sized
+from typing import Any, Final, Protocol
 
 import msgspec
 
-HOPS: Final = {"accept": "sent to accepted", "publish": "accepted to published", "deliver": "expected to settled"}
+ACCEPT: Final = "accept"
+HOPS: Final = {ACCEPT: "sent to accepted", "publish": "accepted to published", "deliver": "expected to settled"}
 STATES: Final = ("open", "provisional", "final", "amended")
 VERDICTS: Final = ("proven", "explained", "unsettled", "contradicted", "missing")
 
@@ -81,6 +82,16 @@ class Bar(msgspec.Struct, frozen=True):
     missing: int
 
 
+class Findings(Protocol):
+    """Findings by destination, subscription and id, each time read anew: after an outage there are millions."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Give them one by one."""
+
+
 class Summary(msgspec.Struct, frozen=True):
     """The result of a run.
 
@@ -104,9 +115,14 @@ class Summary(msgspec.Struct, frozen=True):
     news: int
     hops: dict[str, dict[str, Any]]
     gaps: list[Gap]
-    missing: list[Finding]
-    contradicted: list[Finding]
+    missing: Findings
+    contradicted: Findings
     bars: list[Bar]
+
+    @property
+    def unaccepted(self) -> int:
+        """How many of the missing are messages that no receiver accepted."""
+        return int(self.hops.get(ACCEPT, {}).get("missing", 0))
 
     @property
     def lost_blocks(self) -> int:
@@ -119,11 +135,11 @@ class Summary(msgspec.Struct, frozen=True):
         return sum(gap.lost for gap in self.gaps)
 
 
-def verdict_of(missing: Sequence[Finding], contradicted: Sequence[Finding], *, judged: bool) -> str:
+def verdict_of(missing: Sized, contradicted: Sized, *, judged: bool) -> str:
     """Return the verdict; ``judged`` says whether any bucket was old enough."""
-    if missing:
+    if len(missing):
         return "missing"
-    if contradicted:
+    if len(contradicted):
         return "contradicted"
     return "proven" if judged else "unheard"
 
@@ -132,10 +148,10 @@ def sentence_of(summary: Summary) -> str:
     """Return the verdict as one sentence."""
     against = f"events tell of the end of {len(summary.contradicted)} deliveries, and the store contradicts them"
     if summary.verdict == "missing":
-        lost = sum(1 for each in summary.missing if each.subscription)
-        rest = len(summary.missing) - lost
+        rest = summary.unaccepted
+        lost = len(summary.missing) - rest
         more = f", and {rest} messages that no receiver accepted" if rest else ""
-        return f"{lost} deliveries are missing{more}" + (f"; {against}" if summary.contradicted else "")
+        return f"{lost} deliveries are missing{more}" + (f"; {against}" if len(summary.contradicted) else "")
     if summary.verdict == "contradicted":
         return against
     if summary.verdict == "unheard":

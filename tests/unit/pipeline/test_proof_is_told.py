@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from pipeline.commands import reconciling, repairing
 from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.reports.summary import HOPS, Finding, Summary
+from pipeline.reports.summary import ACCEPT, HOPS, Finding, Summary
 from pipeline.schemas import BLOCKS
 from tests.harness.fake_bus import FakeBus
 from tests.harness.made_lake import put
@@ -31,7 +32,8 @@ AGAINST = msgspec.structs.replace(LOST, finding="store_behind", store_status="pe
 
 
 def summary(verdict: str, *missing: Finding, contradicted: Sequence[Finding] = ()) -> Summary:
-    hops = {name: {"states": {}, "verdicts": {}} for name in HOPS}
+    hops: dict[str, dict[str, Any]] = {name: {"states": {}, "verdicts": {}} for name in HOPS}
+    hops[ACCEPT]["missing"] = sum(not each.subscription for each in missing)
     return Summary(verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], list(missing), list(contradicted), [])
 
 
@@ -42,7 +44,7 @@ def lake(tmp_path: Path, without_spark: None) -> str:
 
 def reconcile(monkeypatch: pytest.MonkeyPatch, lake: str, found: Summary, *options: str) -> int:
     """Run the command over what Spark would come to."""
-    monkeypatch.setattr(reconciling, "_summary", lambda *_: found)
+    monkeypatch.setattr(reconciling, "summarized", lambda *_, **__: nullcontext(found))
     return run(["pipeline", "reconcile", "--lake", lake, *options])
 
 

@@ -50,7 +50,8 @@ def test_the_verdict_is_one_sentence():
     waiting = summary(hops={name: hop(under_way=2, held=1) for name in HOPS})
     assert sentence_of(waiting).endswith("is accounted for; 3 are on their way or held")
     refused = msgspec.structs.replace(LOST, subscription="", hop="accept")
-    lost = summary(verdict="missing", missing=[LOST, refused])
+    hops = {"accept": hop(missing=1), "deliver": hop(missing=1)}
+    lost = summary(verdict="missing", missing=[LOST, refused], hops=hops)
     assert sentence_of(lost) == "1 deliveries are missing, and 1 messages that no receiver accepted"
     assert sentence_of(summary(verdict="unheard")).startswith("nothing can be judged yet")
     against = summary(verdict="contradicted", contradicted=[LOST])

@@ -1,0 +1,154 @@
+"""A proof as plain values, for whoever shows it: what Spark found, added up."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.jobs import archive
+from pipeline.jobs.reconcile import Plan, Proof, contradicted, missing, reconciled, totals
+from pipeline.lake.lake import Lake
+from pipeline.reports.summary import HOPS, STATES, Bar, Finding, Gap, Summary, verdict_of
+from pipeline.schemas import MESSAGES
+from pipeline.sources.configuration import configured, read_catalog
+from pipeline.sources.due import read_due
+from pipeline.sources.store import read_messages
+from pipeline.transforms.accounting import MISSING, STORE_BEHIND
+from pipeline.transforms.deliveries import deliveries_of
+from pipeline.transforms.hearing import OPEN
+from pipeline.transforms.ledgers import DELIVER
+from pipeline.transforms.stored import Store
+
+_MOST_BARS: Final = 240
+_GRAINS: Final = {"minute": 60, "hour": 3600}
+
+
+@contextmanager
+def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan, *, charts: bool) -> Iterator[Summary]:
+    """Prove, and yield the summary, whose findings can be read in the ``with`` block.
+
+    Parameters
+    ----------
+    address
+        Of the store as a second witness; None for none.
+    charts
+        Whether buckets over time are added up for a chart, too.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is impossible, or there is no store.
+    StoreUnavailable
+        The store does not answer.
+    """
+    store = store_of(spark, lake, address, plan) if address is not None else None
+    with reconciled(spark, lake, plan, store) as proof:
+        rows = totals(proof)
+        lost = _Found(missing(proof), _count(rows, MISSING))
+        against = _Found(contradicted(proof), _count(rows, STORE_BEHIND))
+        yield Summary(
+            verdict_of(lost, against, judged=any(row["state"] != OPEN for row in rows)),
+            _text(plan.now) or "",
+            _text(proof.watermark),
+            store is not None,
+            proof.emitters,
+            proof.news,
+            {hop: _hop(hop, rows) for hop in HOPS},
+            [_gap(row) for row in proof.gaps],
+            lost,
+            against,
+            _bars(proof, rows) if charts else [],
+        )
+
+
+def _count(rows: list[Row], finding: str) -> int:
+    return sum(row[finding] for row in rows)
+
+
+def store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store:
+    """Return the store as a witness, with what ``archive`` took from it into the lake.
+
+    Raises
+    ------
+    ConfigurationError
+        The address is impossible, or there is no store.
+    StoreUnavailable
+        The store does not answer.
+    """
+    catalog, due = read_catalog(address), read_due(spark, address)
+    kept = read_messages(spark, address, since=plan.since, before=plan.before)
+    archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)
+    deliveries = [
+        deliveries_of(messages).withColumn("archived", F.lit(is_archived))
+        for messages, is_archived in ((kept, False), (archived, True))
+    ]
+    return Store(deliveries[0].unionByName(deliveries[1]), due, *configured(spark, catalog))
+
+
+def _hop(hop: str, every: list[Row]) -> dict[str, Any]:
+    """Add up one hop's rows; deliveries whose announcing event was lost count as expected too."""
+    rows = [row for row in every if row["hop"] == hop]
+    states: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
+    for row in rows:
+        values = row.asDict()
+        states[values["state"]] += values["buckets"]
+        verdicts[values["verdict"]] += values["buckets"]
+        sums.update({name: value for name, value in values.items() if isinstance(value, int)})
+    if hop == DELIVER:
+        sums["expected"] += sums["unannounced"]
+    return {"states": dict(states), "verdicts": dict(verdicts), **sums}
+
+
+def _bars(proof: Proof, rows: list[Row]) -> list[Bar]:
+    """Return buckets over time, in minutes, hours or days, so that a chart can show them."""
+    if not rows:
+        return []
+    seconds = (max(row["last"] for row in rows) - min(row["first"] for row in rows)).total_seconds()
+    grain = next((name for name, long in _GRAINS.items() if seconds / long < _MOST_BARS), "day")
+    counts = [F.sum(F.when(F.col("state") == state, 1).otherwise(0)).alias(state) for state in STATES]
+    start = F.date_trunc(grain, "minute").alias("start")
+    grouped = proof.buckets.groupBy(start).agg(*counts, F.sum("missing").alias("missing"))
+    return [
+        Bar(_text(row["start"]) or "", {name: row[name] for name in STATES}, row["missing"])
+        for row in grouped.orderBy("start").collect()
+    ]
+
+
+class _Found:
+    """The findings of a frame, which Spark computes again for each reader, a partition at a time."""
+
+    def __init__(self, frame: DataFrame, count: int) -> None:
+        self._frame = frame
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Finding]:
+        if self._count:
+            yield from map(_finding, self._frame.toLocalIterator())
+
+
+def _finding(row: Row) -> Finding:
+    values: dict[str, Any] = {
+        name: _text(value) if isinstance(value, dt.datetime) else value for name, value in row.asDict().items()
+    }
+    return Finding(**{name: values[name] for name in Finding.__struct_fields__})
+
+
+def _gap(row: Row) -> Gap:
+    return Gap(row["emitter"], row["node"], _text(row["after"]), _text(row["until"]) or "", row["blocks"], row["lost"])
+
+
+def _text(time: dt.datetime | None) -> str | None:
+    if time is None:
+        return None
+    return time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
