@@ -23,6 +23,7 @@ from bench.sending import Sending, wait_arrived
 from bench.systems import Pier
 from bench.usage import Usage
 from tests.harness.process import Child, module
+from tests.harness.waiting import wait_until
 
 SECTION = "proofs"
 SIZES = {QUICK: (1_000,), FULL: (0, 1_000, 100_000)}
@@ -31,6 +32,7 @@ WANTED = 15.0
 WANTED_OF = 1_000
 WITHIN = 900.0
 _EMPTY = "from pipeline.session import open_session as o; s = o('empty', small=True); s.range(1).collect(); s.stop()"
+_STORE = 'consumer="store"'
 _LOOK = 0.05
 _MINUTE = 60.0
 _JOB, _TASK = "SparkListenerJobStart", "SparkListenerTaskEnd"
@@ -64,6 +66,7 @@ def rows_of(run: Run, messages: int) -> list[Row]:
         if messages:
             Sending(system.publish_url, messages).result()
             wait_arrived(sink, ["/a", "/b"], messages)
+            wait_until(lambda: not _unstored(system.bus.admin.metrics()), within=WITHIN, what="the store has it all")
         data, lake = system.bus.data, folder / "lake"
         system.bus.stop()
         (system.bus.data / "events").mkdir(exist_ok=True)  # without messages there are none
@@ -76,6 +79,12 @@ def rows_of(run: Run, messages: int) -> list[Row]:
         for name, arguments in commands.items():
             rows += _rows(f"{name} of {messages:,} messages", arguments, folder, run.size.rounds, wanted=messages)
         return rows
+
+
+def _unstored(metrics: str) -> float:
+    """Return how many records wait for the store."""
+    lines = [line for line in metrics.splitlines() if line.startswith("bus_spool_records{") and _STORE in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)
 
 
 def _rows(what: str, arguments: Sequence[str], folder: Path, rounds: int, *, wanted: int) -> list[Row]:

@@ -11,7 +11,9 @@ from pathlib import Path
 import duckdb
 from pyspark.sql import SparkSession
 
-from bench.side_by_side import CORES, HEAP, files_of
+from bench.side_by_side import CORES, HEAP, Took, files_of
+from pipeline.commands.following import Tasks
+from pipeline.commands.looking import is_small
 from pipeline.jobs.reconcile import LINE, Plan, missing, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -69,20 +71,21 @@ def by_duckdb(lakes: Sequence[Path], _folder: Path, pipe: Connection) -> None:
         pipe.send(search(lake))
 
 
-def reconcile(spark: SparkSession, place: Path) -> tuple[float, tuple[int, ...]]:
-    """Reconcile a lake as if never before; return seconds, and how many buckets it has and deliveries are missing."""
+def reconcile(spark: SparkSession, place: Path) -> Took:
+    """Reconcile a lake as if never before; the result is how many buckets it has and deliveries are missing."""
     lake = Lake(Storage(str(place)))
     for manifest in lake.manifests(LINE):
         lake.storage.remove(lake.manifest_path(manifest))
-    began = time.monotonic()
-    with reconciled(spark, lake, Plan(dt.datetime.now(dt.UTC) + _LONG_AFTER, complete=True)) as proof:
+    tasks, began = Tasks(spark), time.monotonic()
+    plan = Plan(dt.datetime.now(dt.UTC) + _LONG_AFTER, complete=True, screens=not is_small(lake, EVENTS))
+    with reconciled(spark, lake, plan) as proof:
         found = (sum(row.buckets for row in totals(proof)), missing(proof).count())
-    return time.monotonic() - began, found
+    return Took(time.monotonic() - began, found, *tasks.totals())
 
 
-def search(lake: Path) -> tuple[float, tuple[int, ...]]:
+def search(lake: Path) -> Took:
     """Return the same of DuckDB."""
     given = {"ledger": files_of(lake, LEDGER), "events": files_of(lake, EVENTS)}
     began = time.monotonic()
     row = duckdb.execute(_DUCKDB, given).fetchone()
-    return time.monotonic() - began, tuple(int(each) for each in row or ())
+    return Took(time.monotonic() - began, tuple(int(each) for each in row or ()))

@@ -10,7 +10,8 @@ from pathlib import Path
 import duckdb
 from pyspark.sql import functions as F
 
-from bench.side_by_side import CORES, HEAP, files_of
+from bench.side_by_side import CORES, HEAP, Took, files_of
+from pipeline.commands.following import Tasks
 from pipeline.schemas import EVENTS
 from pipeline.session import open_session
 from pipeline.transforms.histogram import GROWTH
@@ -47,10 +48,10 @@ def by_spark(lakes: Sequence[Path], folder: Path, pipe: Connection) -> None:
     pipe.send(None)
     for place, some in enumerate(files):
         target = folder / f"spark-{place}"
-        began = time.monotonic()
+        tasks, began = Tasks(spark), time.monotonic()
         good = read.parquet(*some).where(F.col("verdict") == "good")
         rolled_up(good).repartition(1).write.parquet(str(target))
-        pipe.send((time.monotonic() - began, _totals(f"{target}/*.parquet")))
+        pipe.send(Took(time.monotonic() - began, _totals(f"{target}/*.parquet"), *tasks.totals()))
     spark.stop()
 
 
@@ -62,7 +63,7 @@ def by_duckdb(lakes: Sequence[Path], folder: Path, pipe: Connection) -> None:
         target = str(folder / f"duckdb-{place}")
         began = time.monotonic()
         duckdb.execute(_DUCKDB.format(target=target), [files_of(lake, EVENTS)])
-        pipe.send((time.monotonic() - began, _totals(target)))
+        pipe.send(Took(time.monotonic() - began, _totals(target)))
 
 
 def _totals(files: str) -> tuple[int, ...]:

@@ -20,15 +20,24 @@ HEAP = "3g"
 LONGEST = 3600.0
 
 Work = Callable[[Sequence[Path], Path, Connection], None]
-"""Gets lakes, a folder and a pipe; sends None once it is ready, then seconds and result for each lake."""
+"""Gets lakes, a folder and a pipe; sends None once it is ready, then what each lake ``Took``."""
+
+
+class Took(NamedTuple):
+    """What a tool says of a lake: seconds, the result, which is compared, and how many jobs and tasks Spark had."""
+
+    seconds: float
+    result: tuple[int, ...]
+    jobs: int = 0
+    tasks: int = 0
 
 
 class Done(NamedTuple):
-    """What one lake took: seconds, most bytes of memory of all its processes, and the result, which is compared."""
+    """The same, with most bytes of memory and seconds of processor time of all its processes."""
 
-    seconds: float
+    took: Took
     memory: int
-    result: tuple[int, ...]
+    cpu: float
 
 
 def watched(work: Work, lakes: Sequence[Path], folder: Path) -> list[Done]:
@@ -46,7 +55,7 @@ def watched(work: Work, lakes: Sequence[Path], folder: Path) -> list[Done]:
     finally:
         process.kill()
         process.join()
-    return [Done(seconds, memory, result) for (seconds, result), memory in found]
+    return found
 
 
 def in_a_process(work: Callable[..., None], *given: object) -> None:
@@ -65,11 +74,11 @@ def files_of(lake: Path, table: Table) -> list[str]:
     return [place.storage.url(file.path) for file in place.files(table, line=LINE)]
 
 
-def _next(pipe: Connection, usage: Usage) -> tuple[tuple[float, tuple[int, ...]], int]:
-    """Return what work tells next, and the most memory until then."""
-    most, deadline = 0, time.monotonic() + LONGEST
+def _next(pipe: Connection, usage: Usage) -> Done:
+    """Return what work tells next, with the most memory and the processor time until then."""
+    most, began, deadline = 0, usage.cpu(), time.monotonic() + LONGEST
     while not pipe.poll(0.2):
         most = max(most, usage.memory())
         if time.monotonic() > deadline:
             raise TimeoutError("it took too long")
-    return pipe.recv(), max(most, usage.memory())
+    return Done(pipe.recv(), max(most, usage.memory()), usage.cpu() - began)

@@ -26,6 +26,11 @@ class Tasks:
         self._over = set(self._tracker.getJobIdsForGroup())
         self._counts: dict[int, tuple[int, int]] = {}
 
+    def totals(self) -> tuple[int, int]:
+        """Return how many jobs there were, and how many of their tasks are done."""
+        done, _ = self.count()
+        return len(self._counts), done
+
     def count(self) -> tuple[int, int]:
         """Return how many are done, and how many there are so far in all."""
         for number in set(self._tracker.getJobIdsForGroup()) - self._over:
