@@ -40,9 +40,10 @@ def suspects(
     hops
         The hops that these are of.
     """
-    words = _of_events(events, with_whole=set(hops) != {DELIVER})
+    with_whole = set(hops) != {DELIVER}
+    words = _of_events(events, with_whole=with_whole)
     if deliveries is not None:
-        words = words.unionByName(_of_store(deliveries))
+        words = words.unionByName(_of_store(deliveries, with_whole=with_whole))
     of_lanes = words.join(F.broadcast(_lanes(buckets)), list(_LANE))
     summed = of_lanes.groupBy("message", F.xxhash64("destination", "subscription").alias("name")).agg(
         F.bit_or("marks").alias("marks"),
@@ -69,7 +70,8 @@ def _lanes(buckets: DataFrame) -> DataFrame:
 def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
     """Return a row for each subscription that an event is about, and one for the message as a whole when asked."""
     stage, status, about = F.col("stage"), F.col("status"), F.col("subscription")
-    named = F.when(stage == "accepted", F.col("expected")).when(about != _WHOLE, F.array(about))
+    tells = (about != _WHOLE) | (stage == "settled")
+    named = F.when(stage == "accepted", F.col("expected")).when(tells, F.array(about))
     if with_whole:
         named = F.concat(F.array(F.lit(_WHOLE)), F.coalesce(named, F.array().cast("array<string>")))
     rows = events.select(
@@ -96,11 +98,13 @@ def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
     )
 
 
-def _of_store(deliveries: DataFrame) -> DataFrame:
+def _of_store(deliveries: DataFrame, *, with_whole: bool) -> DataFrame:
+    """Return such rows for what the store has: it speaks of messages, too, of which no event tells."""
+    about = F.col("subscription")
     return deliveries.select(
         _hash(F.col("id")).alias("message"),
         "destination",
-        "subscription",
+        F.explode(F.array(F.lit(_WHOLE), about) if with_whole else F.array(about)).alias("subscription"),
         F.date_trunc("minute", "made_at").alias("minute"),
         F.lit(0).alias("marks"),
         F.lit(0).alias("delivered"),

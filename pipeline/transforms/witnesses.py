@@ -78,11 +78,12 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
 
 def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
     """Set ``last`` of deliveries to the last event about them or about their message as a whole."""
+    message = ["id", "destination"]
     whole = events.where(F.col("subscription") == "").join(
-        F.broadcast(deliveries.select("id").distinct()), "id", "left_semi"
+        F.broadcast(deliveries.select(*message).distinct()), message, "left_semi"
     )
-    lasts = whole.groupBy("id").agg(F.max(F.struct("at", *_LAST)).alias("word"))
-    return deliveries.join(lasts, "id", "left").withColumn("last", F.greatest("last", "word")).drop("word")
+    lasts = whole.groupBy(*message).agg(F.max(F.struct("at", *_LAST)).alias("word"))
+    return deliveries.join(lasts, message, "left").withColumn("last", F.greatest("last", "word")).drop("word")
 
 
 def rank(status: Column) -> Column:

@@ -9,7 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bus.domain.identity import new_id
+from pipeline.transforms.accounting import accounted
 from pipeline.transforms.stored import Store
+from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
 from tests.harness.trace_lines import Event, accepted, published, settled
 
 STORED = (
@@ -91,6 +93,16 @@ def witness(
         spark.createDataFrame(destinations, _CONFIGURED[0]),
         spark.createDataFrame(subscriptions, _CONFIGURED[1]),
     )
+
+
+def look_into(
+    events: DataFrame, store: Store | None, buckets: DataFrame, now: dt.datetime, allowance: int
+) -> DataFrame:
+    """Return what level two finds of each delivery of buckets."""
+    words, due = said_by_events(events, buckets), store.due if store is not None else None
+    if store is not None:
+        words = words.unionByName(said_by_store(store.deliveries, buckets))
+    return with_last_word(accounted(words, buckets, due, now, allowance), events)
 
 
 def made_at_of(message_id: str) -> dt.datetime:

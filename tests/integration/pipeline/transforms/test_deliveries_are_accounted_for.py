@@ -7,15 +7,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
-from pipeline.transforms.accounting import accounted, concluded, counted, listed
+from pipeline.transforms.accounting import concluded, counted, listed
 from pipeline.transforms.blocks import Allowance, events_of, ledger_of, parsed
 from pipeline.transforms.hearing import Patience, state_at, with_front
 from pipeline.transforms.ledgers import compared
 from pipeline.transforms.proofs import compared_with
 from pipeline.transforms.screening import suspected, suspects
 from pipeline.transforms.stored import Store, beside_store, unwitnessed
-from pipeline.transforms.witnesses import said_by_events, said_by_store, with_last_word
-from tests.harness.accounts import moment, one_message, witness
+from tests.harness.accounts import look_into, moment, one_message, witness
 from tests.harness.trace_lines import Event, accepted, sent, settled, told
 
 NOW = 1_763_700_000_000
@@ -95,13 +94,13 @@ def account(spark: SparkSession, cases: Cases, *, with_store: bool) -> Account:
     store = cases.witness(spark) if with_store else None
     seen = unwitnessed(buckets) if store is None else beside_store(buckets, store, moment(FINAL), moment(NOW))
     buckets = with_front(seen, PATIENCE).withColumn("state", state_at(moment(NOW), PATIENCE)).persist()
-    stored, due = (store.deliveries, store.due) if store is not None else (None, None)
-    screened = suspects(events, stored, buckets)
-    left = (suspected(events, screened), suspected(stored, screened) if stored is not None else None)
-    deliveries = look_into(events, stored, due, buckets).persist()
+    screened = suspects(events, store.deliveries if store is not None else None, buckets)
+    left = store._replace(deliveries=suspected(store.deliveries, screened)) if store is not None else None
+    how = (buckets, moment(NOW), PATIENCE.allowance)
+    deliveries = look_into(events, store, *how).persist()
     try:
         whole, found = concluded(buckets, counted(deliveries)), listed(deliveries)
-        suspect = look_into(*left, due, buckets)
+        suspect = look_into(suspected(events, screened), left, *how)
         assertDataFrameEqual(concluded(buckets, counted(suspect)), whole)
         assertDataFrameEqual(listed(suspect), found)
         assert suspect.count() < deliveries.count()
@@ -109,13 +108,6 @@ def account(spark: SparkSession, cases: Cases, *, with_store: bool) -> Account:
     finally:
         for frame in (events, buckets, deliveries):
             frame.unpersist()
-
-
-def look_into(events: DataFrame, stored: DataFrame | None, due: DataFrame | None, buckets: DataFrame) -> DataFrame:
-    words = said_by_events(events, buckets)
-    if stored is not None:
-        words = words.unionByName(said_by_store(stored, buckets))
-    return with_last_word(accounted(words, buckets, due, moment(NOW), PATIENCE.allowance), events)
 
 
 @pytest.fixture(scope="module")
