@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -62,6 +63,15 @@ def allow_open_files() -> None:
     """Allow this process as many open files as the system lets it have: connections and databases are some each."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def bytes_of(files: Iterable[Path]) -> int:
+    """Return the sizes of files in sum; of one that is removed meanwhile, nothing."""
+    total = 0
+    for file in files:
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total
 
 
 def sync_directory(directory: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.errors import ConfigurationError
+from bus.files import bytes_of
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import partitions_in
 from pipeline.jobs import archive
@@ -46,7 +47,7 @@ def has_few_lines(folder: str | None) -> bool:
     """Whether a folder of this machine has few trace events, by the size of its files; no other is looked into."""
     if folder is None or "://" in folder:
         return False
-    return sum(file.stat().st_size for file in Path(folder).rglob("*.jsonl")) < SMALL * _BYTES_OF_AN_EVENT
+    return bytes_of(Path(folder).rglob("*.jsonl")) < SMALL * _BYTES_OF_AN_EVENT
 
 
 def check_lake(root: str) -> None:

@@ -85,3 +85,8 @@ def test_a_database_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
     files.make_private(path)
     files.make_private(tmp_path / "nowhere" / "database")
     assert path.read_bytes() == b"full"
+
+
+def test_a_file_that_is_removed_meanwhile_has_no_size(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert files.bytes_of([tmp_path / "a", tmp_path / "gone"]) == 3

@@ -10,6 +10,7 @@ import apsw
 
 from bus.domain.tracing.trace import Trace, decode_trace
 from bus.errors import ConfigurationError
+from bus.files import bytes_of
 from bus.stores.sqlite.connection import open_reader
 from bus.stores.sqlite.control_sql import DUE_NAMES, VALUES_OF_DOCUMENTS
 from bus.stores.sqlite.errors import translating
@@ -45,7 +46,7 @@ def partitions_in(path: Path) -> list[Label]:
 
 def bytes_in(path: Path, labels: Iterable[Label]) -> int:
     """Return how much the files of partitions take, write-ahead logs included; of one that was dropped, nothing."""
-    return sum(file.stat().st_size for label in labels for file in path.glob(f"{label.file}*"))
+    return bytes_of(file for label in labels for file in path.glob(f"{label.file}*"))
 
 
 def scan(
