@@ -25,11 +25,8 @@ class Server:
         self._status = status
         self._body = body
         self.requests: list[bytes] = []
-        self.tasks: set[asyncio.Task[object]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (task := asyncio.current_task()) is not None:
-            self.tasks.add(task)
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.requests.append(head + await reader.readexactly(len(BODY)))
@@ -44,6 +41,7 @@ class Server:
 
 @asynccontextmanager
 async def collecting(server: Server, within: float = 10.0) -> AsyncIterator[HttpCollector]:
+    before = asyncio.all_tasks()
     async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         collector = HttpCollector(f"http://127.0.0.1:{port}/", {"api-key": "k"}, within=within)
@@ -51,8 +49,9 @@ async def collecting(server: Server, within: float = 10.0) -> AsyncIterator[Http
             yield collector
         finally:
             await collector.close()
-            if server.tasks:
-                await asyncio.wait(server.tasks, timeout=10)
+            listening.close()
+            while left := asyncio.all_tasks() - before:  # also one that has accepted and not begun to serve
+                await asyncio.wait(left, timeout=10)
 
 
 async def test_a_request_goes_to_its_path_over_a_connection_that_is_kept() -> None:
