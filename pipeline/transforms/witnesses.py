@@ -77,7 +77,10 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def with_last_word(deliveries: DataFrame, events: DataFrame) -> DataFrame:
-    """Set ``last`` of deliveries to the last event about them or about their message as a whole."""
+    """Set ``last`` of deliveries to the last event about them or about their message as a whole.
+
+    Of two destinations that have messages of one id, each has its own.
+    """
     message = ["id", "destination"]
     whole = events.where(F.col("subscription") == "").join(
         F.broadcast(deliveries.select(*message).distinct()), message, "left_semi"

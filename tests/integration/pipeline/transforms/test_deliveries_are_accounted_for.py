@@ -157,6 +157,7 @@ def together(spark: SparkSession) -> Account:
     cases.add("only", store=[{"id": one_message(OLD)[0]["id"], **UNTRIED}])
     lost = one_message(OLD)[:2]
     cases.add("last word", *lost, store=[{"id": lost[0]["id"], "status": "pending"}])
+    cases.add("the same id elsewhere", *[{**event, "at": event["at"] + 500} for event in lost])
     _add_paused(cases)
     _add_absent(cases)
     _add_contradictions(cases)
@@ -292,6 +293,7 @@ def test_a_bucket_that_only_the_store_knows_is_looked_into(together):
 def test_a_missing_delivery_has_the_last_that_was_told_of_it(together):
     row = together.finding("last word")
     assert (row.last_stage, row.last_transport, row.store_status) == ("published", "direct", "pending")
+    assert row.last_at.replace(tzinfo=dt.UTC) == moment(OLD + 10)
     assert (row.attempt_id, row.attempt_code) == ("a", 200)
 
 
