@@ -72,7 +72,8 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     gaps
-        Blocks and events of the range that emitters lost (``transforms.hearing.heard``).
+        Blocks and events that emitters lost (``transforms.hearing.heard``), the earliest first; those that may be of
+        the range, for an event is emitted after its message's id was made.
     emitters
         How many emitters were heard.
     watermark
@@ -95,7 +96,7 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
     with ExitStack() as frames:
         if store is not None and plan.screens:
             store = store._replace(deliveries=_kept(frames, store.deliveries))  # else it is read three times
-        emitters = heard(lake.read(spark, BLOCKS, line=READ_LINE)).collect()
+        emitters = heard(lake.read(spark, BLOCKS, line=READ_LINE), _begin(plan)).collect()
         ledger = lake.read(spark, LEDGER, line=READ_LINE, since=plan.since, before=plan.before)
         buckets = _kept(frames, _buckets(ledger, store, emitters, plan))
         found = _looked_into(frames, lake, buckets, plan, store)
@@ -106,7 +107,7 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
         told = findings.join(states, list(KEY))
-        yield Proof(judged, told, _gaps(emitters, plan), len(emitters), _heard_until(emitters, plan), news)
+        yield Proof(judged, told, _gaps(emitters), len(emitters), _heard_until(emitters, plan), news)
 
 
 def totals(proof: Proof) -> list[Row]:
@@ -208,11 +209,8 @@ def _begin(plan: Plan) -> dt.datetime | None:
     return plan.since and plan.since - _DRIFT
 
 
-def _gaps(emitters: list[Row], plan: Plan) -> list[Row]:
-    """Return the gaps that may be about messages of the range: an event is emitted after its message's id was made."""
-    begin = _begin(plan)
-    found = [gap for each in emitters for gap in each["gaps"]]
-    return [gap for gap in found if begin is None or gap["until"].astimezone(dt.UTC) >= begin]
+def _gaps(emitters: list[Row]) -> list[Row]:
+    return sorted((gap for each in emitters for gap in each["gaps"]), key=lambda gap: gap["until"])
 
 
 def _write(lake: Lake, news: DataFrame, findings: DataFrame, plan: Plan) -> int:

@@ -33,13 +33,13 @@ class Patience(NamedTuple):
     horizon: int = 7 * 24 * 3600
 
 
-def heard(blocks: DataFrame) -> DataFrame:
+def heard(blocks: DataFrame, since: dt.datetime | None = None) -> DataFrame:
     """Return a row for each emitter of blocks (``schemas.BLOCKS``): the times of its ``first`` and ``last`` block.
 
     These are by the emitter's own clock, but never later than the block's arrival. ``arrived`` is when the last block
     did. Each of ``gaps`` says how many ``blocks`` are missing, and between which times (``after``, ``until``). Events
     that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before the first
-    block ``after`` is null.
+    block ``after`` is null. Gaps that ended before ``since`` are left out: of a lake of years, they fill the memory.
     """
     told, ordered = F.least("at", "arrived"), Window.partitionBy("emitter").orderBy("seq")
     gap = F.struct(
@@ -52,6 +52,8 @@ def heard(blocks: DataFrame) -> DataFrame:
     )
     placed = blocks.select("emitter", "arrived", told.alias("told"), gap.alias("gap"))
     is_gap = (F.col("gap.blocks") > 0) | (F.col("gap.lost") > 0)
+    if since is not None:
+        is_gap &= F.col("gap.until") >= F.lit(since)
     return placed.groupBy("emitter").agg(
         F.min("told").alias("first"),
         F.max("told").alias("last"),

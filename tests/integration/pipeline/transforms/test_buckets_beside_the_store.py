@@ -103,3 +103,13 @@ def test_no_block_is_newer_than_its_arrival_whatever_its_emitters_clock_says(spa
     assert watermark is not None
     assert watermark.astimezone(dt.UTC) == now
     assert found["behind"].last < found["behind"].arrived
+
+
+def test_gaps_of_long_ago_are_left_to_the_lake(spark: SparkSession) -> None:
+    now, days = moment(NOW), dt.timedelta(days=1)
+    rows = [(seq, now - age * days) for seq, age in ((2, 3), (4, 2), (5, 1), (9, 0))]
+    blocks = spark.createDataFrame([("e", seq, at, "", "", at, 0, 0, 0) for seq, at in rows], BLOCKS.schema)
+    (every,), (late,) = heard(blocks).collect(), heard(blocks, now - 2 * days).collect()
+    assert [gap.blocks for gap in every.gaps] == [1, 1, 3]
+    assert [gap.blocks for gap in late.gaps] == [1, 3]
+    assert (every.first, every.last) == (late.first, late.last)
