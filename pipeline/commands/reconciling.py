@@ -139,8 +139,7 @@ def _show(found: Findings, table: Table) -> None:
 
 def _print_json(summary: Summary, options: ReconcileOptions) -> Aftermath:
     """Print one document, in which a repair that failed or was broken off has its error."""
-    more = {"lost_blocks": summary.lost_blocks, "lost_events": summary.lost_events}
-    proof = {"summary": sentence_of(summary), **_plain(summary), **more}
+    proof = {"summary": sentence_of(summary), **_plain(summary)}
     found = {"missing": summary.missing, "contradicted": summary.contradicted}
     after = Aftermath()
     try:

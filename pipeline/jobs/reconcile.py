@@ -71,11 +71,9 @@ class Proof(NamedTuple):
         Every bucket of the range, with its state and verdict (``schemas.PROOFS`` without ``checked``).
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
-    gaps
-        Blocks and events that emitters lost (``transforms.hearing.heard``), the earliest first; those that may be of
-        the range, for an event is emitted after its message's id was made.
     emitters
-        How many emitters were heard.
+        Those that were heard (``transforms.hearing.heard``), with the gaps that may be of the range: an event is
+        emitted after its message's id was made.
     watermark
         Up to when all live emitters were heard; None when none was.
     news
@@ -84,8 +82,7 @@ class Proof(NamedTuple):
 
     buckets: DataFrame
     findings: DataFrame
-    gaps: list[Row]
-    emitters: int
+    emitters: list[Row]
     watermark: dt.datetime | None
     news: int
 
@@ -107,7 +104,7 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
         told = findings.join(states, list(KEY))
-        yield Proof(judged, told, _gaps(emitters), len(emitters), _heard_until(emitters, plan), news)
+        yield Proof(judged, told, emitters, _heard_until(emitters, plan), news)
 
 
 def totals(proof: Proof) -> list[Row]:
@@ -207,10 +204,6 @@ def _kept(frames: ExitStack, frame: DataFrame) -> DataFrame:
 
 def _begin(plan: Plan) -> dt.datetime | None:
     return plan.since and plan.since - _DRIFT
-
-
-def _gaps(emitters: list[Row]) -> list[Row]:
-    return sorted((gap for each in emitters for gap in each["gaps"]), key=lambda gap: gap["until"])
 
 
 def _write(lake: Lake, news: DataFrame, findings: DataFrame, plan: Plan) -> int:

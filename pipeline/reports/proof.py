@@ -7,7 +7,7 @@ from html import escape
 from itertools import islice
 from typing import Any, Final
 
-from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Findings, Gap, Summary, sentence_of
+from pipeline.reports.summary import HOPS, STATES, VERDICTS, Bar, Findings, Summary, sentence_of
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 180
@@ -58,7 +58,7 @@ def render(summary: Summary) -> str:
     parts = [_head(summary), _chart_section(summary.bars), _hops(summary)]
     parts.append(_listed("Missing deliveries", summary.missing))
     parts.append(_listed("Ends that the store contradicts", summary.contradicted))
-    body = "\n".join([*parts, _gaps(summary.gaps), _meanings()])
+    body = "\n".join([*parts, _gaps(summary), _meanings()])
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width"><title>Reconcile {escape(summary.checked)}</title><style>{_STYLE}</style></head>'
@@ -158,12 +158,15 @@ def _listed(title: str, found: Findings) -> str:
     return f"<h2>{title}: {len(found)}</h2>{_table(columns, rows, raw=True)}{more}"
 
 
-def _gaps(gaps: Sequence[Gap]) -> str:
-    if not gaps:
+def _gaps(summary: Summary) -> str:
+    if not summary.gaps:
         return "<h2>What emitters lost</h2><p>Nothing: no block is missing, no event was dropped.</p>"
     columns = ("emitter", "node", "after", "until", "blocks", "events")
-    rows = [[gap.emitter, gap.node, gap.after or "its start", gap.until, gap.blocks, gap.lost] for gap in gaps]
-    return f"<h2>What emitters lost</h2>{_table(columns, rows[:_MOST_LISTED])}"
+    rows = [[gap.emitter, gap.node, gap.after or "its start", gap.until, gap.blocks, gap.lost] for gap in summary.gaps]
+    return (
+        f"<h2>What emitters lost</h2><p>{summary.lost_blocks} blocks and {summary.lost_events} events; of each emitter "
+        f"the first 100 gaps are listed.</p>{_table(columns, rows[:_MOST_LISTED])}"
+    )
 
 
 def _meanings() -> str:

@@ -105,6 +105,10 @@ class Summary(msgspec.Struct, frozen=True):
         Up to when all live emitters were heard; None when none was.
     hops
         Sums by hop: buckets by state and by verdict, and counts of deliveries.
+    gaps
+        The first 100 of each emitter, the earliest first.
+    lost_blocks, lost_events
+        How many blocks of events never arrived, and how many events emitters dropped, in all gaps.
     """
 
     verdict: str
@@ -115,6 +119,8 @@ class Summary(msgspec.Struct, frozen=True):
     news: int
     hops: dict[str, dict[str, Any]]
     gaps: list[Gap]
+    lost_blocks: int
+    lost_events: int
     missing: Findings
     contradicted: Findings
     bars: list[Bar]
@@ -123,16 +129,6 @@ class Summary(msgspec.Struct, frozen=True):
     def unaccepted(self) -> int:
         """How many of the missing are messages that no receiver accepted."""
         return int(self.hops.get(ACCEPT, {}).get("missing", 0))
-
-    @property
-    def lost_blocks(self) -> int:
-        """How many blocks of events never arrived."""
-        return sum(gap.blocks for gap in self.gaps)
-
-    @property
-    def lost_events(self) -> int:
-        """How many events emitters dropped."""
-        return sum(gap.lost for gap in self.gaps)
 
 
 def verdict_of(missing: Sized, contradicted: Sized, *, judged: bool) -> str:

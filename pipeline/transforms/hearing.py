@@ -15,6 +15,7 @@ OPEN: Final = "open"
 PROVISIONAL: Final = "provisional"
 FINAL: Final = "final"
 AMENDED: Final = "amended"
+_MOST_GAPS: Final = 100
 
 
 class Patience(NamedTuple):
@@ -39,7 +40,8 @@ def heard(blocks: DataFrame, since: dt.datetime | None = None) -> DataFrame:
     These are by the emitter's own clock, but never later than the block's arrival. ``arrived`` is when the last block
     did. Each of ``gaps`` says how many ``blocks`` are missing, and between which times (``after``, ``until``). Events
     that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before the first
-    block ``after`` is null. Gaps that ended before ``since`` are left out: of a lake of years, they fill the memory.
+    block ``after`` is null. Gaps that ended before ``since`` are left out. ``lost_blocks`` and ``lost_events`` are over
+    all gaps, of which the first 100 of each emitter are there: one that was overloaded for a day has millions.
     """
     told, ordered = F.least("at", "arrived"), Window.partitionBy("emitter").orderBy("seq")
     gap = F.struct(
@@ -50,15 +52,22 @@ def heard(blocks: DataFrame, since: dt.datetime | None = None) -> DataFrame:
         (F.col("seq") - F.coalesce(F.lag("seq").over(ordered), F.lit(0)) - 1).alias("blocks"),
         (F.col("lost") - F.coalesce(F.lag("lost").over(ordered), F.lit(0))).alias("lost"),
     )
-    placed = blocks.select("emitter", "arrived", told.alias("told"), gap.alias("gap"))
+    placed = blocks.select("emitter", "seq", "arrived", told.alias("told"), gap.alias("gap"))
     is_gap = (F.col("gap.blocks") > 0) | (F.col("gap.lost") > 0)
     if since is not None:
         is_gap &= F.col("gap.until") >= F.lit(since)
-    return placed.groupBy("emitter").agg(
+    number = F.count(F.when(is_gap, 1)).over(ordered)
+    numbered = placed.withColumns({"is_gap": is_gap, "number": number})
+    lost = {
+        f"lost_{what}": F.sum(F.when(F.col("is_gap"), F.col(name)).otherwise(0))
+        for what, name in (("blocks", "gap.blocks"), ("events", "gap.lost"))
+    }
+    return numbered.groupBy("emitter").agg(
         F.min("told").alias("first"),
         F.max("told").alias("last"),
         F.max("arrived").alias("arrived"),
-        F.collect_list(F.when(is_gap, F.col("gap"))).alias("gaps"),
+        *[column.alias(name) for name, column in lost.items()],
+        F.collect_list(F.when(F.col("is_gap") & (F.col("number") <= _MOST_GAPS), F.col("gap"))).alias("gaps"),
     )
 
 

@@ -34,7 +34,9 @@ AGAINST = msgspec.structs.replace(LOST, finding="store_behind", store_status="pe
 def summary(verdict: str, *missing: Finding, contradicted: Sequence[Finding] = ()) -> Summary:
     hops: dict[str, dict[str, Any]] = {name: {"states": {}, "verdicts": {}} for name in HOPS}
     hops[ACCEPT]["missing"] = sum(not each.subscription for each in missing)
-    return Summary(verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], list(missing), list(contradicted), [])
+    return Summary(
+        verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], 0, 0, list(missing), list(contradicted), []
+    )
 
 
 @pytest.fixture

@@ -38,6 +38,8 @@ def summary(**fields) -> Summary:
         "news": 4,
         "hops": {name: hop() for name in HOPS},
         "gaps": [],
+        "lost_blocks": 2,
+        "lost_events": 7,
         "missing": [],
         "contradicted": [],
         "bars": [Bar("2026-01-31T12:00:00.000Z", dict.fromkeys(STATES, 2), 0)],

@@ -113,3 +113,12 @@ def test_gaps_of_long_ago_are_left_to_the_lake(spark: SparkSession) -> None:
     assert [gap.blocks for gap in every.gaps] == [1, 1, 3]
     assert [gap.blocks for gap in late.gaps] == [1, 3]
     assert (every.first, every.last) == (late.first, late.last)
+    assert (every.lost_blocks, late.lost_blocks) == (5, 4)
+
+
+def test_an_emitter_with_very_many_gaps_has_the_first_of_them_and_all_in_sum(spark: SparkSession) -> None:
+    at = moment(NOW)
+    rows = [("e", 2 * place, at, "", "", at, place, 0, 0) for place in range(1, 1_001)]
+    (row,) = heard(spark.createDataFrame(rows, BLOCKS.schema)).collect()
+    assert (row.lost_blocks, row.lost_events) == (1_000, 1_000)
+    assert len(row.gaps) == 100
