@@ -77,7 +77,8 @@ def reconcile(spark: SparkSession, place: Path) -> Took:
     for manifest in lake.manifests(LINE):
         lake.storage.remove(lake.manifest_path(manifest))
     tasks, began = Tasks(spark), time.monotonic()
-    plan = Plan(dt.datetime.now(dt.UTC) + _LONG_AFTER, complete=True, screens=not is_small(lake, EVENTS))
+    plan = Plan(dt.datetime.now(dt.UTC) + _LONG_AFTER, complete=True)
+    plan = plan._replace(screens=not is_small(lake, None, plan))
     with reconciled(spark, lake, plan) as proof:
         found = (sum(row.buckets for row in totals(proof)), missing(proof).count())
     return Took(time.monotonic() - began, found, *tasks.totals())

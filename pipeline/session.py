@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -139,11 +139,15 @@ def few_rows(session: SparkSession) -> Iterator[None]:
 
     What is read may be large. A cluster keeps the settings that it was given.
     """
-    if not str(session.sparkContext.master).startswith("local"):
+    with configured(session, _FEW_ROWS if str(session.sparkContext.master).startswith("local") else {}):
         yield
-        return
-    before = {name: str(session.conf.get(name)) for name in _FEW_ROWS}
-    for name, value in _FEW_ROWS.items():
+
+
+@contextmanager
+def configured(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Have a session run with some settings in the ``with`` block, and with those of before behind it."""
+    before = {name: str(session.conf.get(name)) for name in settings}
+    for name, value in settings.items():
         session.conf.set(name, value)
     try:
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Final
 
@@ -11,14 +10,17 @@ from bus.files import bytes_of
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import partitions_in
 from pipeline.jobs import archive
+from pipeline.jobs.reconcile import Plan
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.options import ConnectedOptions
 from pipeline.schemas import EVENTS, MESSAGES, ROLLUPS, Table
 from pipeline.session import SMALL
+from pipeline.sources.store import bytes_of_store
 
 _BYTES_OF_AN_EVENT: Final = 200
+_SMALL_STORE: Final = 256 * 2**20
 _ROLLUP: Final = "rollup --once --events data/events"
 _MADE: Final = {
     ROLLUPS.name: (ROLLUP_LINE, _ROLLUP),
@@ -38,9 +40,11 @@ def lake_with(root: str, table: Table) -> Lake:
     return lake
 
 
-def is_small(lake: Lake, table: Table, *, since: dt.datetime | None = None) -> bool:
-    """Whether a job that reads a table of the stream, all of it or from a time on, reads few rows."""
-    return sum(file.rows for file in lake.files(table, line=READ_LINE, since=since)) < SMALL
+def is_small(lake: Lake, store: str | None, plan: Plan) -> bool:
+    """Whether a proof reads few events, and has but a small embedded store to read."""
+    files = lake.files(EVENTS, line=READ_LINE, since=plan.since)
+    has_small_store = store is None or bytes_of_store(store, since=plan.since, before=plan.before) < _SMALL_STORE
+    return has_small_store and sum(file.rows for file in files) < SMALL
 
 
 def has_few_lines(folder: str | None) -> bool:

@@ -47,7 +47,7 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
     StoreUnavailable
         The store does not answer.
     """
-    store = store_of(spark, lake, address, plan) if address is not None else None
+    store = _store_of(spark, lake, address, plan) if address is not None else None
     with reconciled(spark, lake, plan, store) as proof:
         rows = totals(proof)
         lost = _Found(missing(proof), _count(rows, MISSING))
@@ -73,16 +73,8 @@ def _count(rows: list[Row], finding: str) -> int:
     return sum(row[finding] for row in rows)
 
 
-def store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store:
-    """Return the store as a witness, with what ``archive`` took from it into the lake.
-
-    Raises
-    ------
-    ConfigurationError
-        The address is impossible, or there is no store.
-    StoreUnavailable
-        The store does not answer.
-    """
+def _store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store:
+    """Return the store as a witness, with what ``archive`` took from it into the lake."""
     catalog, due = read_catalog(address), read_due(spark, address)
     kept = read_messages(spark, address, since=plan.since, before=plan.before)
     archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)

@@ -22,7 +22,7 @@ from pipeline.jobs.reconcile import Plan
 from pipeline.options import ConnectedOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, VERDICTS, Finding, Findings, Summary, sentence_of
-from pipeline.schemas import BLOCKS, EVENTS
+from pipeline.schemas import BLOCKS
 from pipeline.session import running
 
 _HOPS: Final = ("hop", "buckets", *STATES, "expected", *VERDICTS)
@@ -79,7 +79,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, output: Output)
     lake = lake_with(options.lake, BLOCKS)
     check_store(options.store, session)
     check_report(options.report)
-    small = is_small(lake, EVENTS, since=options.plan.since)
+    small = is_small(lake, options.store, options.plan)
     plan = options.plan._replace(screens=not small)
     with running("reconcile", session, small=small) as spark, ExitStack() as proof:
         with following(spark, "proving"):

@@ -30,6 +30,8 @@ VERSION: Final = 1
 LINE: Final = f"reconcile-v{VERSION}"
 # Clocks of hosts differ, so events are read from so long before the time of their message's id.
 _DRIFT: Final = dt.timedelta(days=1)
+# What events and store say of a message with some subscriptions, each delivered at the second attempt.
+_ROWS_OF_A_MESSAGE: Final = 20
 _SUMS: Final = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked", *COUNTED)
 _MORE_SUMS: Final = ("unannounced", "duplicates", "resent")
 
@@ -190,9 +192,11 @@ class _Seen(NamedTuple):
 def _screened(frames: ExitStack, seen: _Seen, events: DataFrame, differing: DataFrame, hops: list[str]) -> _Seen:
     """Leave out what is about messages that are plainly done; few are left, unless emitters lost much."""
     found = _kept(frames, suspects(seen.events, seen.stored, differing, hops))
-    if found.count() < SMALL:
-        frames.enter_context(few_rows(differing.sparkSession))
+    count = found.count()
+    if count < SMALL:
         found = F.broadcast(found)
+    if count * _ROWS_OF_A_MESSAGE < SMALL:
+        frames.enter_context(few_rows(differing.sparkSession))
     return _Seen(suspected(events, found), suspected(seen.stored, found) if seen.stored is not None else None)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bus.domain.tracing.partition import PartitionLabel
 from bus.extras import extra
 from bus.stores.address import sqlite_directory
-from bus.stores.sqlite.partitions.scanning import partitions_in
+from bus.stores.sqlite.partitions.scanning import bytes_in, partitions_in
 from pipeline.sources.sqlite import from_sqlite
 from pipeline.sources.wanted import Wanted
 
@@ -60,3 +60,17 @@ def partitions_of(store: str) -> list[PartitionLabel]:
     with extra("mongodb"):
         from pipeline.sources.mongodb import labels_in  # noqa: PLC0415
     return [PartitionLabel(*label) for label in labels_in(store)]
+
+
+def bytes_of_store(store: str, *, since: dt.datetime | None = None, before: dt.datetime | None = None) -> int:
+    """Return the size of an embedded store's partitions that have ids of a range; 0 of another store.
+
+    Raises as ``read_messages`` does.
+    """
+    directory = sqlite_directory(store)
+    if directory is None:
+        return 0
+    wanted = Wanted.between(since, before, bodies=False, only=None)
+    return bytes_in(
+        directory, [label for label in partitions_in(directory) if wanted.may_be_in(PartitionLabel(*label))]
+    )

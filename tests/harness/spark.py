@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pipeline.session import open_session
+from pipeline.session import configured, open_session
 from tests.servers import need
 
 CORES = 1
@@ -34,18 +34,10 @@ def spark_session() -> SparkSession:
     return session
 
 
-@contextmanager
-def partitioned(session: SparkSession, count: int) -> Iterator[None]:
+def partitioned(session: SparkSession, count: int) -> AbstractContextManager[None]:
     """Have rows shuffled over so many partitions, and left there, as those of a large input are."""
     settings = {_PARTITIONS: str(count), "spark.sql.adaptive.coalescePartitions.enabled": "false"}
-    before = {name: session.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            session.conf.set(name, value)
+    return configured(session, settings)
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
