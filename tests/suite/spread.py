@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 # What takes seconds to start, by what the paths of the tests that need it have in them: each is started once a run.
 # What takes longest is first, so that no process is left with it at the end.
@@ -28,6 +29,16 @@ class BySharedCost(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         return group_of(file) or file
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Hand on what a process that ended has left, but for the test that it ended in: that one failed."""
+        left = (unit for unit in self.assigned_work[node].values() if not all(unit.values()))
+        if (unit := next(left, None)) is None:
+            return super().remove_node(node)
+        ended_in = next(test for test, is_over in unit.items() if not is_over)
+        unit[ended_in] = True
+        super().remove_node(node)
+        return ended_in
 
 
 def group_of(path: str) -> str | None:

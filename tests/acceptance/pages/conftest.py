@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -42,6 +43,17 @@ class Kind(NamedTuple):
 
 
 _OPENED: Final = pytest.StashKey[list[tuple[Kind, Looker]]]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have a test of pages that takes too long end its whole process, of which xdist starts another.
+
+    A signal in the middle of Playwright's loop leaves it broken: whatever closes the browser then waits for ever.
+    """
+    folder = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(folder):
+            item.add_marker(pytest.mark.timeout(method="thread"))
 
 
 @pytest.hookimpl(wrapper=True)
