@@ -25,6 +25,7 @@ from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.alarm_documents import AlarmDocuments
 from bus.cluster.finding_documents import FindingDocuments
+from bus.cluster.pipeline_documents import PipelineDocuments
 from bus.domain.ordering.reordering import check_reorder
 from bus.observing.configured import rulebook_of
 from bus.observing.observatory import Observatory
@@ -51,6 +52,7 @@ class AdminServices:
         self.observatory = Observatory(context, introspection, self.rollups, self.book)
         self.alarms = AlarmDocuments(context.store)
         self.findings = FindingDocuments(context.store)
+        self.pipeline = PipelineDocuments(context.store)
         self.strict_orders = StrictOrders(context)
         self.lookup_proxies = LookupProxies(context)
         self.causes = Causes(context, introspection, self.strict_orders)

@@ -47,6 +47,7 @@ PLACES: Final = (
     Place("/destinations", N_("Destinations"), "hub", "d"),
     Place("/producers", N_("Producers"), "outbox", "p"),
     Place("/health", N_("Health"), "favorite_border", "h"),
+    Place("/pipeline", N_("Pipeline"), "fact_check", "i"),
     Place("/audit", N_("Audit log"), "history", "a", Action.CONFIGURE),
     Place("/access", N_("Access"), "lock_outline", "u", Action.CONFIGURE),
 )
@@ -69,8 +70,8 @@ _SHORTCUTS: Final = (
     ("/", N_("Find a message")),
     ("j / k", N_("Next and previous row")),
     (
-        "g o · g l · g f · g e · g r · g d · g p · g h",
-        N_("Overview, Alarms, Find, Failures, Resends, Destinations, Producers, Health"),
+        "g o · g l · g f · g e · g r · g d · g p · g h · g i",
+        N_("Overview, Alarms, Find, Failures, Resends, Destinations, Producers, Health, Pipeline"),
     ),
     ("?", N_("This list")),
 )

@@ -15,6 +15,7 @@ _COLLECTIONS: Final = {
     "keys": N_("made a key"),
     "lookup/migrations": N_("began a move"),
     "partitions": N_("changed"),
+    "pipeline/runs": N_("wanted a run"),
     "resends": N_("resent"),
     "resends/deliveries": N_("resent"),
     "session": N_("logged in"),

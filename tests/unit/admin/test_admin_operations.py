@@ -160,7 +160,7 @@ READ += ["/destinations/orders/transports", "/destinations/orders/actions", f"{B
 READ += ["/destinations/orders/ordering", f"{BILLING}/keys", "/history?resource=destinations/orders"]
 READ += ["/lookup/migrations", "/lookup/migrations/orders-1"]
 READ += ["/alarms", "/alarms/A", "/alarm-silences", "/alarm-rules", "/findings"]
-READ += ["/producers"]
+READ += ["/producers", "/pipeline", "/pipeline/proof"]
 READ += ["/processes", "/processes/owner-1", "/compensations", "/orphans"]
 OWN = [("PUT", "/views/V", {"page": "find"}), ("DELETE", "/views/V", None)]
 RESEND = [
@@ -173,6 +173,9 @@ RESEND = [
     ("POST", "/resends/deliveries", {"destination": "orders", "deliveries": [], "reason": "x"}),
     ("PUT", "/findings/norms", {"until": "2026-11-21T12:00:00Z", "count": 0, "items": []}),
     ("PUT", "/findings/proof", {"checked": "2026-11-21T12:00:00Z", "missing": 0, "contradicted": 0, "items": []}),
+    ("PUT", "/pipeline", {"started_at": "2026-11-21T12:00:00Z", "lake": "lake"}),
+    ("PUT", "/pipeline/proof", {"run": 1, "verdict": "proven", "checked": "2026-11-21T12:00:00Z"}),
+    ("POST", "/pipeline/runs", {"job": "reconcile"}),
 ]
 PAUSE = [("PATCH", BILLING, {"paused": True}), ("PATCH", BILLING, {"paused": False})]
 PAUSE += [("POST", f"/lookup/migrations/orders-1/{deed}", None) for deed in ("advance", "pause")]

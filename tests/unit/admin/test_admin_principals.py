@@ -44,6 +44,8 @@ class Wanted(NamedTuple):
 FILTER = {"filter": {"destination": "orders"}}
 BACKLOG = {"filter": {"destination": "orders", "subscription": "billing"}}
 NORMS = {"until": "2026-11-21T12:00:00Z", "count": 0, "items": []}
+PIPELINE = {"started_at": "2026-11-21T12:00:00Z", "lake": "lake"}
+REPORT = {"run": 1, "verdict": "proven", "checked": "2026-11-21T12:00:00Z"}
 PROOF = {"checked": "2026-11-21T12:00:00Z", "missing": 0, "contradicted": 0, "items": []}
 OPERATIONS = {
     "GET /api/v1/configuration": Wanted("configure", "some"),
@@ -115,6 +117,11 @@ OPERATIONS = {
     "GET /api/v1/findings": Wanted("read", "all"),
     "PUT /api/v1/findings/norms": Wanted("resend", "all", NORMS),
     "PUT /api/v1/findings/proof": Wanted("resend", "all", PROOF),
+    "GET /api/v1/pipeline": Wanted("read", "all"),
+    "PUT /api/v1/pipeline": Wanted("resend", "all", PIPELINE),
+    "GET /api/v1/pipeline/proof": Wanted("read", "all"),
+    "PUT /api/v1/pipeline/proof": Wanted("resend", "all", REPORT),
+    "POST /api/v1/pipeline/runs": Wanted("resend", "all", {"job": "reconcile"}),
     "GET /api/v1/processes": Wanted("read", "all"),
     "GET /api/v1/processes/{owner}": Wanted("read", "all"),
     "GET /api/v1/producers": Wanted("read", "all"),
@@ -222,7 +229,15 @@ class Stage:
         documents = self.world.store
         found = {
             name: await documents.list(name)
-            for name in ("destinations", "subscriptions", "settings", "views", "findings")
+            for name in (
+                "destinations",
+                "subscriptions",
+                "settings",
+                "views",
+                "findings",
+                "pipeline",
+                "pipeline_wishes",
+            )
         }
         trace = await documents.trace(self.values["message_id"])
         return {**found, "jobs": await self.world.services.jobs.all(), "trace": trace}

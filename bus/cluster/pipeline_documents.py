@@ -1,0 +1,70 @@
+"""Documents of a pipeline that stays: what it told of itself, what people want of it, and its last proof."""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from bus.domain.pipelines import Pipeline, ProofReport, Told, Wish
+from bus.ports.store import Document, DocumentStore
+
+PIPELINE: Final = "pipeline"
+WISHES: Final = "pipeline_wishes"
+STATE: Final = "state"
+PROOF: Final = "proof"
+Kept = TypeVar("Kept", Told, ProofReport, Wish)
+
+
+class PipelineDocuments:
+    """What was told last; what another version wrote in another way is as if it was not.
+
+    All methods raise ``StoreUnavailable`` while the store is away.
+    """
+
+    def __init__(self, documents: DocumentStore) -> None:
+        self._documents = documents
+
+    async def told(self) -> Told | None:
+        """Return what a pipeline told of itself last; None when none ever did."""
+        return _decoded(await self._documents.get(PIPELINE, STATE), Told)
+
+    async def wishes(self) -> list[Wish]:
+        """Return what people want and no pipeline has taken yet, the oldest first."""
+        found = [_decoded(each, Wish) for each in await self._documents.list(WISHES)]
+        return sorted((wish for wish in found if wish is not None), key=lambda wish: wish.at)
+
+    async def proof(self) -> ProofReport | None:
+        """Return the last proof."""
+        return _decoded(await self._documents.get(PIPELINE, PROOF), ProofReport)
+
+    async def tell(self, pipeline: Pipeline, now: int, by: str) -> list[Wish]:
+        """Write what a pipeline tells of itself; durable when it returns. Return what people want of it still."""
+        await self._documents.put(PIPELINE, STATE, msgspec.json.encode(Told(at=now, by=by, pipeline=pipeline)))
+        left = []
+        for wish in await self.wishes():
+            if pipeline.took(wish):
+                await self._documents.delete(WISHES, wish.job)
+            else:
+                left.append(wish)
+        return left
+
+    async def wish(self, wish: Wish) -> Wish:
+        """Have a job run, unless it is wanted already; durable when it returns. Return the wish that is in force."""
+        present = _decoded(await self._documents.get(WISHES, wish.job), Wish)
+        if present is None:
+            await self._documents.put(WISHES, wish.job, msgspec.json.encode(wish))
+        return present or wish
+
+    async def put_proof(self, report: ProofReport) -> None:
+        """Write the last proof; durable when it returns."""
+        await self._documents.put(PIPELINE, PROOF, msgspec.json.encode(report))
+
+
+def _decoded(document: Document | None, kind: type[Kept]) -> Kept | None:
+    if document is None:
+        return None
+    try:
+        return msgspec.json.decode(document.value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
