@@ -65,6 +65,50 @@ class AlarmChannel(BaseModel):
     heartbeat: str = ""
 
 
+class PipelineSettings(BaseModel):
+    """What ``bus pipeline serve`` runs, and when (docs/pipeline.md). Durations such as ``25h``.
+
+    Attributes
+    ----------
+    lake
+        Folder of the lake's tables, or ``hdfs://HOST/PATH``; empty for ``lake`` below ``data``.
+    every
+        Seconds from one batch of the rollup to the next.
+    timezone
+        Of the cron expressions below, each of five fields; an empty one is for a job that runs when somebody wants it.
+    reconcile, judge, compact, baseline, archive
+        When each job runs.
+    reconcile_range
+        Which messages a proof is of, by their age.
+    reconcile_allowance, reconcile_horizon
+        For how long a message is too young to be judged, and for how long deliveries are retried at most.
+    compact_after, compact_vacuum
+        After how long an hour's commits are put together, and for how long what was replaced stays.
+    baseline_weeks
+        Of history that norms are made from.
+    archive_days
+        After how many days messages go from the store to the lake.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    lake: str = ""
+    every: float = Field(default=5.0, ge=0.5, le=60)
+    timezone: str = "UTC"
+    reconcile: str = "*/15 * * * *"
+    judge: str = "20 * * * *"
+    compact: str = "7 * * * *"
+    baseline: str = "40 0 * * *"
+    archive: str = ""
+    reconcile_range: str = "25h"
+    reconcile_allowance: str = "10m"
+    reconcile_horizon: str = "7d"
+    compact_after: str = "1h"
+    compact_vacuum: str = "24h"
+    baseline_weeks: int = Field(default=8, ge=1)
+    archive_days: int = Field(default=14, ge=1)
+
+
 class Settings(BaseSettings):
     """Everything that can be set. Sizes in bytes, times in seconds.
 
@@ -148,8 +192,10 @@ class Settings(BaseSettings):
         Who is told of alarms, by name, and how (docs/alarms.md).
     alarm_rules
         What is otherwise in the rules of alarms, by rule.
+    pipeline
+        What ``bus pipeline serve`` runs, and when (docs/pipeline.md).
     api_key
-        What a sweeper, and what tells of the bus's own events, shows to receivers once there are keys.
+        What a sweeper, a pipeline, and what tells of the bus's own events, shows to the bus once there are keys.
     secret_key, secret_key_old
         Encrypts secrets at rest; and the key before it, until ``bus secrets reseal`` has run.
     egress_allow, egress_deny
@@ -233,6 +279,7 @@ class Settings(BaseSettings):
     sweep_idle: float = Field(default=60.0, ge=0)
     alarm_channels: dict[GroupName, AlarmChannel] = {}
     alarm_rules: dict[str, AlarmRule] = {}
+    pipeline: PipelineSettings = PipelineSettings()
     api_key: str = ""
     secret_key: str = ""
     secret_key_old: str = ""
@@ -325,7 +372,11 @@ def _is_server(text: str) -> bool:
     return found is not None and 0 < int(found[1]) <= _MOST_PORT
 
 
-_TABLES: Final[dict[str, type[BaseModel]]] = {"alarm_channels": AlarmChannel, "alarm_rules": AlarmRule}
+_TABLES: Final[dict[str, type[BaseModel]]] = {
+    "alarm_channels": AlarmChannel,
+    "alarm_rules": AlarmRule,
+    "pipeline": PipelineSettings,
+}
 
 
 def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:

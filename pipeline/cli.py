@@ -46,6 +46,10 @@ _JUDGE: Final = """\b
 Examples:
   bus pipeline judge --lake lake
   bus pipeline judge --lake lake --tell --api-key KEY"""
+_SERVE: Final = """\b
+Examples:
+  bus pipeline serve --data data
+  bus pipeline serve --config bus.toml --api-key KEY --metrics-port 9464"""
 app = typer.Typer(
     name="pipeline",
     help="Jobs on Spark over trace events and the store.",
@@ -54,6 +58,10 @@ app = typer.Typer(
 )
 
 Tell = Annotated[bool, typer.Option("--tell", help="Put what is found into the bus, as alarms.")]
+MetricsPort = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
+]
+MetricsHost = Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")]
 LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 
@@ -103,10 +111,8 @@ def rollup(
     partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
     session: ConnectedOptions,
-    metrics_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
-    ] = None,
-    metrics_host: Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")] = "127.0.0.1",
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     accept_gap: Annotated[
         bool, typer.Option("--accept-gap", help="Go on behind what Kafka does not have any more.")
     ] = False,
@@ -119,6 +125,33 @@ def rollup(
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     options = RollupOptions(lake, events, kafka, topic, place, pace, batch, partitions, late, metrics, accept_gap)
     run(options, session, as_json=as_json)
+
+
+@app.command(epilog=_SERVE)
+@grouped
+def serve(
+    *,
+    config: Annotated[Path | None, typer.Option(help="bus.toml of the bus.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Directory of the bus.")] = None,
+    session: ConnectedOptions,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    as_json: AsJson = False,
+    bus: BusOptions,
+) -> None:
+    """Stay: roll up as events come; reconcile, judge, compact, baseline and archive by the clock or when people want.
+
+    What runs when is in the table pipeline of bus.toml; how it goes is on the page Pipeline of the admin.
+    """
+    with _spark():
+        from bus.settings import load_settings  # noqa: PLC0415
+        from pipeline.commands.telling import Telling  # noqa: PLC0415
+        from pipeline.serving.command import run  # noqa: PLC0415
+        from pipeline.serving.plan import plan_of  # noqa: PLC0415
+    settings = load_settings(config, {"data": data})
+    telling = Telling(bus.url, bus.api_key or settings.api_key)
+    metrics = (metrics_host, metrics_port) if metrics_port is not None else None
+    run(plan_of(settings, telling, session), session, metrics, as_json=as_json)
 
 
 @app.command(epilog="Example:  bus pipeline rebuild --lake lake")

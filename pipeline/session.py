@@ -32,11 +32,15 @@ SETTINGS: Final = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch without data would only clean up the state, at the price of a commit.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Milliseconds between two words that a stream has nothing to read: what a proof knows it by.
+    "spark.sql.streaming.noDataProgressEventInterval": "1000",
     # A source that lost records must stop the job; the gap must not be skipped.
     "spark.sql.streaming.kafka.allowNonConsecutiveOffsets": "false",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Jobs beside a stream, in a pool of their own, take half of the tasks' places and not all of them.
+    "spark.scheduler.mode": "FAIR",
     # Millions of small keys: aggregate in a hash map before falling back to a sort.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.ui.showConsoleProgress": "false",
@@ -140,6 +144,13 @@ def few_rows(session: SparkSession) -> Iterator[None]:
     What is read may be large. A cluster keeps the settings that it was given.
     """
     with configured(session, _FEW_ROWS if str(session.sparkContext.master).startswith("local") else {}):
+        yield
+
+
+@contextmanager
+def small_run(session: SparkSession) -> Iterator[None]:
+    """Have what is run in the ``with`` block planned as in a small run of its own, as far as a session may change."""
+    with configured(session, _LOCAL_SMALL if str(session.sparkContext.master).startswith("local") else {}):
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -49,12 +50,15 @@ class Watcher(StreamingQueryListener):
     ----------
     dropped
         Lines that Spark dropped as older than its watermark, so far: none unless the machine's clock jumped.
+    idle_since
+        When Spark said last that there is nothing more to read, in monotonic seconds; None since a batch had data.
     ended
         Set once the query has ended and Spark makes no more calls.
     """
 
     def __init__(self, tell: Callable[[BatchProgress], None] | None = None) -> None:
         self.dropped = 0
+        self.idle_since: float | None = None
         self.ended = threading.Event()
         self._lock = threading.Lock()
         self._kept: list[BatchProgress] = []
@@ -72,6 +76,7 @@ class Watcher(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Keep the batch's figures if it had data."""
         progress = _read(event.progress)
+        self.idle_since = None if progress.rows else time.monotonic()
         self.dropped += progress.dropped_by_watermark
         if progress.rows:
             with self._lock:
@@ -79,8 +84,9 @@ class Watcher(StreamingQueryListener):
             if self._tell is not None:
                 self._tell(progress)
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Idle batches are not kept."""
+    def onQueryIdle(self, _event: QueryIdleEvent) -> None:  # noqa: N802
+        """Note that all that there was is read."""
+        self.idle_since = time.monotonic()
 
     def onQueryTerminated(self, _event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Nothing comes after this."""

@@ -22,8 +22,8 @@ the queries. Times are in seconds. A histogram has `_bucket`, `_sum` and `_count
 _STREAM: Final = """\
 ## The stream of the pipeline
 
-`bus pipeline rollup` serves its own ([pipeline](../pipeline.md#rollup)); beside these `bus_rollup_freshness_seconds`,
-a histogram of how old what a batch published was.
+`bus pipeline rollup` and `serve` serve it on `--metrics-port` ([pipeline](../pipeline.md#rollup)); beside these
+`bus_rollup_freshness_seconds`, a histogram of how old what a batch published was. The figures of runs are of `serve`.
 
 """
 
@@ -46,8 +46,11 @@ def own() -> list[MetricWrapperBase]:
 
 def _of_stream() -> list[MetricWrapperBase]:
     from pipeline.metrics import StreamMetrics  # noqa: PLC0415 - loads more than the others need
+    from pipeline.serving.metrics import RunMetrics  # noqa: PLC0415
 
-    return list(_registered(StreamMetrics().registry))
+    registry = StreamMetrics().registry
+    RunMetrics(registry)
+    return list(_registered(registry))
 
 
 def _registered(registry: CollectorRegistry) -> Iterator[MetricWrapperBase]:

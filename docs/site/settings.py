@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from bus.settings import AlarmChannel, AlarmRule, Settings
+from bus.settings import AlarmChannel, AlarmRule, PipelineSettings, Settings
 from docs.site.markdown import code, table, words
 
 _HEAD: Final = """\
@@ -53,14 +53,16 @@ def page() -> str:
     for title, model in (("alarm_channels", AlarmChannel), ("alarm_rules", AlarmRule)):
         lines += [f"## {title}.NAME", "", "[Alarms](../alarms.md) tells what each is for.", ""]
         lines += _table(model, [Entry([name], "") for name in model.model_fields])
+    lines += ["## pipeline", "", "[The data pipeline](../pipeline.md#serve) tells what each is for.", ""]
+    lines += _table(PipelineSettings, entries(PipelineSettings))
     return "\n".join(lines)
 
 
-def entries() -> list[Entry]:
-    """Return what the docstring of the settings says of each, in its order, and then what it does not tell of."""
-    told = list(_told(inspect.getdoc(Settings) or ""))
+def entries(model: type[BaseModel] = Settings) -> list[Entry]:
+    """Return what the docstring of a model says of each, in its order, and then what it does not tell of."""
+    told = list(_told(inspect.getdoc(model) or ""))
     known = {name for entry in told for name in entry.names}
-    return told + [Entry([name], "") for name in Settings.model_fields if name not in known]
+    return told + [Entry([name], "") for name in model.model_fields if name not in known]
 
 
 def _told(text: str) -> Iterator[Entry]:
@@ -105,7 +107,7 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(each) for each in inner if each is not type(None))
     if origin is Literal:
         return ", ".join(code(each) if each else "empty" for each in inner)
-    if origin is dict:
+    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return "table"
     return "list of text" if origin is list else _TYPES[annotation]
 
@@ -120,6 +122,8 @@ def _default(field: FieldInfo) -> str:
         return code(str(value).lower())
     if isinstance(value, int | float):
         return code(_number(value))
+    if isinstance(value, BaseModel):
+        return "as below"
     return code(value) if value not in ("", {}, []) else "empty"
 
 

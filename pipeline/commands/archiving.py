@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -75,10 +75,22 @@ def run(options: ArchiveOptions, session: ConnectedOptions, *, output: Output) -
     table = output.table(*Archived._fields)
     check_store(options.store, session)
     check_lake(options.lake)
-    with running("archive", session) as spark:
-        found = archive(spark, options, print_json_line if output.as_json else None)
+    with running("archive", session) as spark, progress() as shown:
+        task = shown.add_task("partitions", total=None)
+
+        def tell(one: Archived, of: int) -> None:
+            if output.as_json:
+                print_json_line(one._asdict())
+            shown.update(task, advance=1, total=of)
+
+        found = archive(spark, options, tell)
     if not output.as_json:
         table.show([each._asdict() for each in found])
+    check_readable(found)
+
+
+def check_readable(found: Sequence[Archived]) -> None:
+    """Raise ``JobFailed`` where bodies cannot be read."""
     left = [each for each in found if each.unreadable]
     if left:
         raise JobFailed(
@@ -89,20 +101,17 @@ def run(options: ArchiveOptions, session: ConnectedOptions, *, output: Output) -
 
 
 def archive(
-    spark: SparkSession, options: ArchiveOptions, tell: Callable[[dict[str, Any]], None] | None = None
+    spark: SparkSession, options: ArchiveOptions, tell: Callable[[Archived, int], None] | None = None
 ) -> list[Archived]:
-    """Do what the command does in a session that is open; ``tell`` is called for each partition."""
+    """Do what the command does in a session that is open; ``tell`` gets what became of each, and how many there are."""
     lake = Lake(Storage(options.lake))
     found: list[Archived] = []
-    with progress() as shown, Api(options.url, options.api_key, timeout=_LONGEST) as api:
+    with Api(options.url, options.api_key, timeout=_LONGEST) as api:
         partitions = due(options.store, SystemClock().now(), options.older_than)
-        task = shown.add_task("partitions", total=len(partitions))
         for partition in partitions:
-            one = _partition(spark, lake, api, options, partition)
+            found.append(_partition(spark, lake, api, options, partition))
             if tell is not None:
-                tell(one._asdict())
-            found.append(one)
-            shown.advance(task)
+                tell(found[-1], len(partitions))
         if not options.dry_run:
             compact(spark, lake, {partition.name for partition in partitions_of(options.store)})
     return found

@@ -30,17 +30,18 @@ def run(root: str, *, older_than: float, grace: float | None, as_json: bool) -> 
     with progress() as shown:
         bar = shown.add_task("hours", total=len(groups))
         done, left = join_all(lake, groups, lambda: shown.advance(bar))
-        freed = _freed(lake, clock.now(), round(grace * HOUR_MS)) if grace is not None else dict.fromkeys(_FREED)
-    told = _told(done) | freed | {"left": _left(left)}
+        freed = freed_of(lake, clock.now(), round(grace * HOUR_MS)) if grace is not None else dict.fromkeys(_FREED)
+    told = told_of(done) | freed | {"left": _left(left)}
     if as_json:
         print_json(told)
     else:
         sys.stdout.write(_line(told))
     if left:
-        raise _failure(told["left"])
+        raise failure_of(left)
 
 
-def _freed(lake: Lake, now: int, grace: int) -> dict[str, Any]:
+def freed_of(lake: Lake, now: int, grace: int) -> dict[str, Any]:
+    """Remove what was replaced, or left unpublished, before the ``grace`` (ms) until now; return how much that was."""
     found = vacuum(lake, now - grace), sweep(lake, now, grace)
     return {name: freed._asdict() for name, freed in zip(_FREED, found, strict=True)}
 
@@ -49,7 +50,9 @@ def _left(left: list[Left]) -> list[dict[str, Any]]:
     return [each._asdict() | {"hour": format_time(each.hour)} for each in left]
 
 
-def _failure(left: list[dict[str, Any]]) -> JobFailed:
+def failure_of(found: list[Left]) -> JobFailed:
+    """Return the error that tells which hours were left as they are, and why."""
+    left = _left(found)
     what = f"{len(left)} hours were left as they are" if len(left) > 1 else "1 hour was left as it is"
     lines = [f"{each['hour']}, batches {each['first']} to {each['last']}: {each['why']}" for each in left]
     return JobFailed(
@@ -58,7 +61,8 @@ def _failure(left: list[dict[str, Any]]) -> JobFailed:
     )
 
 
-def _told(done: list[Joined]) -> dict[str, Any]:
+def told_of(done: list[Joined]) -> dict[str, Any]:
+    """Return the sums of what was put together."""
     sums = {name: sum(getattr(each, name) for each in done) for name in Joined._fields[2:]}
     return {"commits": len(done), "batches": sum(each.last - each.first + 1 for each in done), **sums}
 

@@ -18,6 +18,7 @@ from pipeline.errors import JobFailed, line_of
 from pipeline.jobs.batch import Batch
 from pipeline.jobs.rollup import Plan, start
 from pipeline.lake.lake import Lake
+from pipeline.lake.locking import alone
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics, serve
 from pipeline.options import ConnectedOptions
@@ -63,6 +64,7 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
     metrics, small = StreamMetrics(), not options.every and has_few_lines(options.events)
     with (
         ended_by_signals() as asked,
+        alone(options.lake),
         serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
         running("rollup", session, small=small) as spark,
     ):
@@ -108,20 +110,22 @@ def _lines(spark: SparkSession, options: RollupOptions) -> DataFrame:
 
 def _tell(batch: Batch, as_json: bool) -> None:
     if as_json:
-        print_json_line(_told(batch))
+        print_json_line(told_of_batch(batch))
     else:
-        sys.stderr.write(f"{_line(batch)}\n")
+        sys.stderr.write(f"{line_of_batch(batch)}\n")
 
 
-def _told(batch: Batch) -> dict[str, Any]:
+def told_of_batch(batch: Batch) -> dict[str, Any]:
+    """Return what is told of a batch to programs."""
     events, side = batch.read.rows(EVENTS.name), batch.read.rows(SIDE.name)
     told = {"batch": batch.number, "events": events, "side": side, "seconds": batch.read.facts["seconds"]}
     fresh = batch.freshness
     return told | {"freshness_s": fresh.told() if fresh is not None else None, "repeated": batch.repeated}
 
 
-def _line(batch: Batch) -> str:
-    told, fresh = _told(batch), batch.freshness
+def line_of_batch(batch: Batch) -> str:
+    """Return what is told of a batch to people."""
+    told, fresh = told_of_batch(batch), batch.freshness
     words = [f"{told['events']} events", f"{told['side']} to the side", f"{told['seconds']} s"]
     if fresh is not None:
         words.append(f"freshness p50 {fresh.p50:.1f} s, p95 {fresh.p95:.1f} s")

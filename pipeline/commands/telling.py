@@ -37,7 +37,7 @@ def tell_norms(telling: Telling, until: dt.datetime, deviations: Sequence[Deviat
         The bus refused it, or does not answer; it goes by what it was told before.
     """
     items = [item_of(one) for one in deviations[:MOST_TOLD]]
-    _put(telling, _NORMS, {"until": until.isoformat(), "count": len(deviations), "items": items})
+    put(telling, _NORMS, {"until": until.isoformat(), "count": len(deviations), "items": items})
 
 
 def item_of(one: Deviation) -> dict[str, Any]:
@@ -87,14 +87,15 @@ def tell_proof(telling: Telling, proven: Proven) -> None:
             for lane in worst
         ],
     }
-    _put(telling, _PROOF, told)
+    put(telling, _PROOF, told)
 
 
 def _text(time: dt.datetime | None) -> str | None:
     return time.isoformat() if time is not None else None
 
 
-def _put(telling: Telling, path: str, body: dict[str, Any]) -> None:
+def put(telling: Telling, path: str, body: object) -> None:
+    """Tell the bus something that was found; raises ``JobFailed``."""
     try:
         with Api(telling.url, telling.api_key) as api:
             api.call("PUT", path, body=body)

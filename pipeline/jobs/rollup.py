@@ -71,6 +71,11 @@ class Stream:
         self._watcher = watcher
         self._sink = sink
 
+    def is_idle(self, within: float) -> bool:
+        """Whether Spark looked in the last so many seconds, and had read all that there was."""
+        said = self._watcher.idle_since
+        return said is not None and time.monotonic() - said < within
+
     def wait(self, asked: threading.Event | None = None) -> None:
         """Return when the stream has ended, by itself or because ``asked`` was set.
 
@@ -148,7 +153,11 @@ def start(
         .option("checkpointLocation", f"{plan.checkpoint}/{READ_LINE}")
     )
     pace = {"processingTime": f"{plan.every} seconds"} if plan.every else {"availableNow": True}
-    return Stream(writer.trigger(**pace).start(), spark, watcher, sink)
+    try:
+        return Stream(writer.trigger(**pace).start(), spark, watcher, sink)
+    except BaseException:
+        spark.streams.removeListener(watcher)
+        raise
 
 
 def rebuild(spark: SparkSession, lake: Lake, done: Callable[[int, int], None] | None = None) -> int:

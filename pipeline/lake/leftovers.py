@@ -11,7 +11,7 @@ from pipeline.lake.lake import Lake, folders_of
 from pipeline.lake.storage import Storage
 
 _COMMIT: Final = re.compile(r".-[0-9a-f]{8}$")
-_SMALL: Final = ("_manifests", "_progress", "_replays")
+_SMALL: Final = ("_manifests", "_progress", "_replays", "_serving")
 
 
 class Leftovers(NamedTuple):

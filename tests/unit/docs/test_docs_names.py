@@ -21,7 +21,7 @@ PLACE = re.compile(r"\{[^}]*\}|\bID\b|\bC\b|\bS\b|\bNAME\b|\bCODE\b|\bann\b")
 OTHERS = {"BUS_", "BUS_URL", "BUS_API_KEY", "BUS_KEY", "BUS_TEST_MONGODB", "BUS_SOAK_MINUTES"}
 # Served by lookup proxies alone, without a document.
 OF_PROXIES = re.compile(r"/api/v1/lookup/")
-NO_METRICS = re.compile(r"bus_(zone|session|rollup_\w*|test\w*|process)$")
+NO_METRICS = re.compile(r"bus_(zone|session|rollup_\w*|pipeline_\w*|test\w*|process)$")
 
 
 @cache

@@ -1,0 +1,108 @@
+"""What a pipeline that stays works on: from the settings of its bus."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from bus.domain.durations import parse_duration
+from bus.domain.pipelines import Job
+from bus.errors import ConfigurationError
+from bus.settings import PipelineSettings, Settings
+from pipeline.commands.looking import check_events, check_lake, check_store
+from pipeline.commands.telling import Telling
+from pipeline.options import ConnectedOptions
+from pipeline.serving.schedule import Schedule
+
+_DURATIONS: Final = (
+    "reconcile_range",
+    "reconcile_allowance",
+    "reconcile_horizon",
+    "compact_after",
+    "compact_vacuum",
+)
+
+
+class Kafka(NamedTuple):
+    """Where trace events are read from Kafka."""
+
+    bootstrap: str
+    topic: str
+
+
+class ServingPlan(NamedTuple):
+    """What it works on.
+
+    Attributes
+    ----------
+    events
+        A folder of trace events, or Kafka.
+    telling
+        The bus that is told of what is found.
+    set
+        The table ``pipeline`` of the settings.
+    """
+
+    lake: str
+    store: str
+    events: str | Kafka
+    telling: Telling
+    schedule: Schedule
+    set: PipelineSettings
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the stream keeps its progress."""
+        return f"{self.lake}/_checkpoints"
+
+    def milliseconds(self, name: str) -> int:
+        """Return a setting that is a duration."""
+        return parse_duration(getattr(self.set, name))
+
+
+def plan_of(settings: Settings, telling: Telling, session: ConnectedOptions) -> ServingPlan:
+    """Return what to work on.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting is impossible, or what it names is not there.
+    """
+    table = settings.pipeline
+    for name in _DURATIONS:
+        _check_duration(name, getattr(table, name))
+    plan = ServingPlan(
+        table.lake or str(settings.data / "lake"),
+        settings.store or f"sqlite:///{settings.data / 'store'}",
+        _events(settings, session),
+        telling,
+        Schedule({job: getattr(table, job) for job in Job}, table.timezone),
+        table,
+    )
+    check_lake(plan.lake)
+    check_store(plan.store, session)
+    return plan
+
+
+def _events(settings: Settings, session: ConnectedOptions) -> str | Kafka:
+    if settings.events == "kafka":
+        if session.connectors is None:
+            raise ConfigurationError(
+                "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
+            )
+        return Kafka(settings.kafka_bootstrap, settings.kafka_prefix + settings.events_topic)
+    if settings.events == "none":
+        raise ConfigurationError(
+            'this bus has events = "none", so there is nothing to read', hint='set events to "files" or "kafka"'
+        )
+    folder = settings.data / "events"
+    if settings.data.is_dir():  # of a bus that has not told anything yet
+        folder.mkdir(mode=0o700, exist_ok=True)
+    check_events(str(folder))
+    return str(folder)
+
+
+def _check_duration(name: str, text: str) -> None:
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise ConfigurationError(f"pipeline.{name}: {error}", hint="such as 10m, 25h or 7d") from error

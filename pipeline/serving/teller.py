@@ -1,0 +1,80 @@
+"""What the bus is told of a pipeline, and learns from it what people want."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from bus.cli.api import Api
+from bus.domain.pipelines import Pipeline, Wish
+from bus.errors import BusError
+from pipeline.commands.telling import Telling
+from pipeline.serving.listeners import Listeners
+from pipeline.serving.metrics import RunMetrics
+
+PATH: Final = "/api/v1/pipeline"
+_TELL_S: Final = 2.0
+_ANSWER_S: Final = 10.0
+
+
+class _Answer(msgspec.Struct):
+    wishes: list[Wish]
+
+
+class Teller:
+    """Tells a bus every two seconds how a pipeline is.
+
+    Parameters
+    ----------
+    state
+        Gives how it is.
+    take
+        Is called with each wish that the bus has; raises ``OSError`` where it cannot be kept, and is called again.
+    listeners
+        Are told of trouble once, for as long as it is the same.
+    """
+
+    def __init__(
+        self,
+        telling: Telling,
+        state: Callable[[], Pipeline],
+        take: Callable[[Wish], None],
+        metrics: RunMetrics,
+        listeners: Listeners,
+    ) -> None:
+        self._telling = telling
+        self._state = state
+        self._take = take
+        self._metrics = metrics
+        self._listeners = listeners
+
+    def run(self, ending: threading.Event) -> None:
+        """Tell it until ``ending`` is set, and then once more."""
+        trouble = ""
+        with Api(self._telling.url, self._telling.api_key, timeout=_ANSWER_S) as api:
+            while True:
+                is_last = ending.wait(_TELL_S)
+                found = self._tell(api)
+                if found and found != trouble:
+                    self._listeners.trouble(found)
+                trouble = found
+                if is_last:
+                    return
+
+    def _tell(self, api: Api) -> str:
+        """Return what went wrong; empty for nothing."""
+        try:
+            answer = msgspec.convert(api.call("PUT", PATH, body=self._state()), _Answer)
+            self._metrics.told()
+            for wish in answer.wishes:
+                self._take(wish)
+        except BusError as error:
+            return " · ".join(filter(None, (f"the bus was not told how this is: {error}", str(error.hint))))
+        except msgspec.ValidationError as error:
+            return f"{api.url} does not answer as a bus does: {error}"
+        except OSError as error:
+            return f"the lake cannot be written, and is tried again: {error}"
+        return ""
