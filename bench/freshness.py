@@ -26,9 +26,9 @@ SECTION = "freshness"
 RATE = 500
 SECONDS = {QUICK: 15.0, FULL: 120.0}
 NORMAL_SECONDS = 60.0
-WARM_UP = 100
+WARM_UP_SECONDS = 60.0  # of the same load, until Java has compiled what every batch does
 STAGES = 3  # accepted, published, settled: what a message tells of itself here
-EVERY = 5.0
+EVERY = 2.0
 WITHIN = 180.0
 
 
@@ -40,19 +40,20 @@ def measure(run: Run) -> list[Row]:
 def rows_of(run: Run, rate: int, seconds: float) -> list[Row]:
     """Return p50 and p95 at so many messages a second for so long; raises when events are missing or too many."""
     run.step(f"rollups of {rate} messages/s as they come")
-    count = round(rate * seconds)
+    warm, count = round(rate * WARM_UP_SECONDS), round(rate * seconds)
     with run.place() as folder, run.sink() as sink, run.system("bus", [sink.url("/s")]) as system:
         assert isinstance(system, Pier)
         lake = folder / "lake"
         events = system.bus.data / "events"
-        Sending(system.publish_url, WARM_UP).result()
+        Sending(system.publish_url, 1).result()
         wait_until(events.is_dir, within=WITHIN, what="the first trace events are written")
         with _stream(events, lake, folder) as stream:
-            _wait(stream, lake, WARM_UP * STAGES)
+            Sending(system.publish_url, warm, rate=rate).result()
+            _wait(stream, lake, (1 + warm) * STAGES)
             cold = len(aged_batches(lake))
             Sending(system.publish_url, count, rate=rate).result()
-            wait_arrived(sink, ["/s"], WARM_UP + count)
-            _wait(stream, lake, (WARM_UP + count) * STAGES)
+            wait_arrived(sink, ["/s"], 1 + warm + count)
+            _wait(stream, lake, (1 + warm + count) * STAGES)
             stream.stop()
         return _rows(aged_batches(lake, since=cold), f"{rate} messages/s for {seconds:g} s")
 

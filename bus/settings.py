@@ -93,7 +93,7 @@ class PipelineSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     lake: str = ""
-    every: float = Field(default=5.0, ge=0.5, le=60)
+    every: float = Field(default=2.0, ge=0.5, le=60)
     timezone: str = "UTC"
     reconcile: str = "*/15 * * * *"
     judge: str = "20 * * * *"

@@ -105,7 +105,7 @@ def rollup(
     checkpoint: Annotated[
         str | None, typer.Option(help="Where the stream keeps its progress; else in the lake.")
     ] = None,
-    every: Annotated[float, typer.Option(min=0.5, help="Seconds from batch to batch.")] = 5.0,
+    every: Annotated[float, typer.Option(min=0.5, help="Seconds from batch to batch.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there was read.")] = False,
     batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
     partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,

@@ -26,7 +26,7 @@ from bus.sentences import sentence
 _log = logging.getLogger(__name__)
 OPEN: Final = ".open"
 CLOSED: Final = ".jsonl"
-ROTATE_SECONDS: Final = 5.0
+ROTATE_SECONDS: Final = 3.0
 ROTATE_BYTES: Final = 64 * 2**20
 _LOOK_SECONDS: Final = 300.0
 _MOST_FILES: Final = 50_000
