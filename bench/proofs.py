@@ -1,6 +1,7 @@
 """A proof as people run it: ``bus pipeline rollup --once`` and ``reconcile`` with the store, each a command of its own.
 
-Beside each is a Spark session that does nothing, started in the same run: what no proof can be faster than.
+Beside each is a Spark session that does nothing, started in the same run: what no proof can be faster than. Then the
+same proof by ``bus pipeline serve``, whose session stays, with the bus up.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -22,6 +23,8 @@ from bench.run import FULL, QUICK, Run
 from bench.sending import Sending, wait_arrived
 from bench.systems import Pier
 from bench.usage import Usage
+from bus.domain.times import parse_time
+from tests.harness.bus_process import BusProcess
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
 
@@ -30,7 +33,10 @@ SIZES = {QUICK: (1_000,), FULL: (0, 1_000, 100_000)}
 NORMAL_SIZES = (0, 1_000)
 WANTED = 15.0
 WANTED_OF = 1_000
+WANTED_OF_SERVE = 5.0
 WITHIN = 900.0
+_COLD = 3
+_SERVED = 'every = 1\nreconcile = ""\njudge = ""\ncompact = ""\nbaseline = ""\nreconcile_allowance = "5s"\n'
 _EMPTY = "from pipeline.session import open_session as o; s = o('empty', small=True); s.range(1).collect(); s.stop()"
 _STORE = 'consumer="store"'
 _LOOK = 0.05
@@ -78,7 +84,40 @@ def rows_of(run: Run, messages: int) -> list[Row]:
         rows = []
         for name, arguments in commands.items():
             rows += _rows(f"{name} of {messages:,} messages", arguments, folder, run.size.rounds, wanted=messages)
-        return rows
+        return rows + (_served(system.bus.start(), folder, messages, run.size.rounds) if messages else [])
+
+
+def _served(bus: BusProcess, folder: Path, messages: int, rounds: int) -> list[Row]:
+    """Return what proofs take in a session that stays, the first ones apart: Java compiles in them."""
+    config = folder / "bus.toml"
+    config.write_text(f'[pipeline]\nlake = "{folder / "served"}"\n{_SERVED}')
+    given = ("serve", "--config", config, "--data", bus.data, "--url", bus.url, "--json")
+    with Child(module("pipeline", *given), log=folder / "serve.log") as serving:
+        proofs = [_proof(bus, serving, number) for number in range(_COLD + rounds)]
+        serving.stop()
+    what, warm = f"reconcile of {messages:,} messages by serve", proofs[_COLD:]
+    rows = [Row(SECTION, what, warm, "s", "its first one", proofs[:1] * rounds)]
+    if messages == WANTED_OF:
+        rows.append(against_limit(SECTION, "beside what is wanted", warm, "s", WANTED_OF_SERVE))
+    return rows
+
+
+def _proof(bus: BusProcess, serving: Child, number: int) -> float:
+    """Have a proof made that judges, and return what it took in seconds."""
+    path = "/api/v1/pipeline"
+
+    def ended() -> dict[str, Any] | None:
+        serving.check_running()
+        shown = (bus.admin.call("GET", path).json()["pipeline"] or {}).get("runs", [])
+        judged = [run for run in shown if run["ended_at"] and run["verdict"] not in ("unheard", "nothing")]
+        if len(judged) > number:
+            return dict(judged[0])
+        if all(run["ended_at"] for run in shown):
+            bus.admin.call("POST", f"{path}/runs", json={"job": "reconcile"})
+        return None
+
+    run = wait_until(ended, within=WITHIN, what="a proof that judges", every=0.3)
+    return (parse_time(run["ended_at"]) - parse_time(run["began_at"])) / 1000
 
 
 def _unstored(metrics: str) -> float:
