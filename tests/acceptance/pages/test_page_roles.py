@@ -9,7 +9,7 @@ from tests.acceptance.pages.conftest import Look
 from tests.acceptance.pages.entering import House
 from tests.harness.waiting import wait_until
 
-FOR_ALL = ["Overview", "Alarms", "Find", "Failures", "Resends", "Destinations", "Producers", "Health"]
+FOR_ALL = ["Overview", "Alarms", "Find", "Failures", "Resends", "Destinations", "Producers", "Health", "Pipeline"]
 FOR_ADMINS = ["Audit log", "Access"]
 ORDERS, MAILS = "/destinations/role.orders/subscriptions/billing", "/destinations/role.mails/subscriptions/billing"
 ADMIN_PAGES = [
