@@ -117,6 +117,27 @@ def _accepted(place: Place, job: str) -> dict[str, Any] | None:
     return answer.json() if answer.status_code == 202 else None
 
 
+def test_what_it_reads_and_runs_is_told_to_the_bus(spark: SparkSession, embedded: Place) -> None:
+    events = delivered_messages(int(time.time() * 1000), 5, 10)
+    serving = Serving(spark, plan_for(embedded, every=0.5))
+    (data_of(embedded) / "events" / "planted.jsonl").write_text(told(events, at=int(time.time() * 1000)))
+    with serving.at_work():
+        for job in ("compact", "judge"):
+            assert wanted(embedded, serving, job).verdict in ("done", "nothing")
+        wait_until(
+            lambda: ((shown(embedded)["pipeline"] or {}).get("stream") or {}).get("events") == len(events),
+            within=WITHIN,
+            what="the bus to be told of the events",
+            state=lambda: shown(embedded),
+        )
+    state = shown(embedded)
+    assert (state["heard"], state["wishes"]) == (True, [])
+    assert {each["verdict"] for each in state["pipeline"]["runs"]} <= {"done", "nothing"}
+    assert state["pipeline"]["stream"]["freshness_p95"] > 0
+    assert serving.trouble == []
+
+
+@pytest.mark.proof
 def test_it_finds_what_is_missing_and_people_see_it(spark: SparkSession, embedded: Place) -> None:
     start = int(time.time() * 1000) - 30 * MINUTE
     events = delivered_messages(start, 20, 1000)

@@ -17,7 +17,7 @@ import pytest
 
 from bus.domain.identity import new_id
 from bus.errors import EventsUnavailable
-from bus.events.files import CLOSED, OPEN, EventFiles, Limits
+from bus.events.files import CLOSED, OPEN, ROTATE_SECONDS, EventFiles, Limits
 from bus.ports.events import SealedBlock
 
 NOW = 1_732_240_000_123
@@ -66,11 +66,11 @@ def test_a_file_is_seen_by_readers_once_it_is_closed(world: World) -> None:
     files = world.files()
     files.write([block(1), block(2)])
     assert world.names(OPEN) == ["emitter-000001.open"]
-    world.time = 4.9
+    world.time = ROTATE_SECONDS - 0.1
     files.tend()
     assert world.names(CLOSED) == []
     files.write([block(3)])
-    world.time = 5.0
+    world.time = ROTATE_SECONDS
     files.tend()
     assert world.names(OPEN) == []
     assert world.seqs() == [1, 2, 3]
