@@ -35,7 +35,6 @@ async def test_producers_ask_for_writing_with_metadata_and_consumers_for_reading
             assert {"topic": code} | PRODUCING in asked
             assert all(one in ({"topic": code} | CONSUMING, {"topic": code} | PRODUCING) for one in asked)
         assert own.asked(1, "/listlookup")
-        assert not own.asked(2, "/listlookup")
 
 
 async def test_a_process_that_only_consumes_asks_for_reading_alone(shared: YouzanDouble, code: str) -> None:
