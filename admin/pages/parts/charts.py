@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from nicegui import ui
 
@@ -12,7 +12,7 @@ from admin.pages.parts.tags import tag
 from admin.pages.parts.ticks import round_ticks
 from admin.pages.viewer import Viewer
 
-Options = dict[str, object]
+Options = dict[str, Any]
 """What ECharts takes."""
 _HEIGHT: Final = "190px"
 # Of times in milliseconds: from which greatest one on, by what it is divided, and the unit then.
@@ -69,27 +69,32 @@ class Chart:
         return [[value and round(value / divisor, 3) for value in values] for values in drawn]
 
     def _options(self) -> Options:
-        quiet = "#8b96ab"
-        return {
-            "animation": False,
-            "grid": {"left": 8, "right": 24, "top": 28, "bottom": 4, "containLabel": True},
-            "legend": {"top": 0, "left": 0, "icon": "roundRect", "itemHeight": 8, "textStyle": {"color": quiet}},
-            "tooltip": {"trigger": "axis", "confine": True},
-            "xAxis": {
-                "type": "category",
-                "boundaryGap": False,
-                "data": [],
-                "axisLabel": {"color": quiet, "hideOverlap": True},
-            },
-            "yAxis": {
-                "type": "value",
-                "min": 0,
-                "minInterval": None if self._is_of_times else 1,
-                "axisLabel": {"color": quiet, "formatter": "{value}"},
-                "splitLine": {"lineStyle": {"color": "rgba(139,150,171,0.25)"}},
-            },
-            "series": [_series(line) for line in self._lines],
-        }
+        options = framed([], [_series(line) for line in self._lines])
+        options["xAxis"]["boundaryGap"] = False
+        options["yAxis"]["axisLabel"]["formatter"] = "{value}"
+        if self._is_of_times:
+            options["yAxis"]["minInterval"] = None
+        return options
+
+
+def framed(labels: Sequence[str], series: Sequence[Options]) -> Options:
+    """Return counts over time with a legend and axes: the labels of the times, and what is drawn of each."""
+    quiet = COLOURS["wait"]
+    return {
+        "animation": False,
+        "grid": {"left": 8, "right": 24, "top": 28, "bottom": 4, "containLabel": True},
+        "legend": {"top": 0, "left": 0, "icon": "roundRect", "itemHeight": 8, "textStyle": {"color": quiet}},
+        "tooltip": {"trigger": "axis", "confine": True},
+        "xAxis": {"type": "category", "data": list(labels), "axisLabel": {"color": quiet, "hideOverlap": True}},
+        "yAxis": {
+            "type": "value",
+            "min": 0,
+            "minInterval": 1,
+            "axisLabel": {"color": quiet},
+            "splitLine": {"lineStyle": {"color": "rgba(139,150,171,0.25)"}},
+        },
+        "series": list(series),
+    }
 
 
 def _series(line: Line) -> Options:

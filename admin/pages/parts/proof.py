@@ -7,7 +7,7 @@ from typing import Final
 
 from nicegui import ui
 
-from admin.pages.parts.charts import COLOURS, Options
+from admin.pages.parts.charts import COLOURS, Options, framed
 from admin.pages.parts.figures import count, figures
 from admin.pages.parts.notes import note
 from admin.pages.parts.pipeline import VERDICTS
@@ -51,8 +51,12 @@ def head(viewer: Viewer, proof: ProofReport) -> ui.element:
     tone = VERDICTS[proof.verdict].tone
     witnesses = t("events, ledger and store") if proof.with_store else t("events and ledger")
     heard = viewer.near(proof.watermark) or "–"
-    said = t("Checked {time} from {witnesses}; all live processes were heard up to {heard}.",
-             time=viewer.near(proof.checked), witnesses=witnesses, heard=heard)  # fmt: skip
+    said = t(
+        "Checked {time} from {witnesses}; all live processes were heard up to {heard}.",
+        time=viewer.near(proof.checked),
+        witnesses=witnesses,
+        heard=heard,
+    )
     made = note(t(_SENTENCES[proof.verdict]), said, tone="" if tone == "wait" else tone)
     deliver = next((hop for hop in proof.hops if hop.hop == "deliver"), None)
     figures(
@@ -100,30 +104,12 @@ def _in_words(viewer: Viewer, bar: Bar) -> str:
 
 
 def _options(viewer: Viewer, bars: Sequence[Bar]) -> Options:
-    quiet = "#8b96ab"
     stacked = [
         _series(viewer.t(said), COLOURS[colour], [bar.states.get(name, 0) for bar in bars], stack="buckets")
         for name, (said, colour) in _STATES.items()
     ]
     missing = _series(viewer.t("missing"), COLOURS["bad"], [bar.missing for bar in bars], stack="missing")
-    return {
-        "animation": False,
-        "grid": {"left": 8, "right": 24, "top": 28, "bottom": 4, "containLabel": True},
-        "legend": {"top": 0, "left": 0, "icon": "roundRect", "itemHeight": 8, "textStyle": {"color": quiet}},
-        "tooltip": {"trigger": "axis", "confine": True},
-        "xAxis": {
-            "type": "category",
-            "data": [viewer.near(bar.start).removesuffix(":00") for bar in bars],
-            "axisLabel": {"color": quiet, "hideOverlap": True},
-        },
-        "yAxis": {
-            "type": "value",
-            "minInterval": 1,
-            "axisLabel": {"color": quiet},
-            "splitLine": {"lineStyle": {"color": "rgba(139,150,171,0.25)"}},
-        },
-        "series": [*stacked, missing],
-    }
+    return framed([viewer.near(bar.start).removesuffix(":00") for bar in bars], [*stacked, missing])
 
 
 def _series(name: str, colour: str, data: list[int], *, stack: str) -> Options:
@@ -192,8 +178,11 @@ def _gaps(viewer: Viewer, proof: ProofReport) -> None:
     title = t("What processes could not tell")
     with tag("section", "pier-card", aria_label=title):
         tag("h2", "", title)
-        said = t("{blocks} blocks of events never arrived, and {events} events were dropped.",
-                 blocks=count(proof.lost_blocks), events=count(proof.lost_events))  # fmt: skip
+        said = t(
+            "{blocks} blocks of events never arrived, and {events} events were dropped.",
+            blocks=count(proof.lost_blocks),
+            events=count(proof.lost_events),
+        )
         tag("p", "pier-quiet", said)
         columns = [
             Column("node", t("Process")),
