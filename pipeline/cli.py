@@ -58,9 +58,7 @@ app = typer.Typer(
 )
 
 Tell = Annotated[bool, typer.Option("--tell", help="Put what is found into the bus, as alarms.")]
-MetricsPort = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Serve the stream's metrics to Prometheus there.")
-]
+MetricsPort = Annotated[int | None, typer.Option(min=1, max=65535, help="Serve metrics to Prometheus there.")]
 MetricsHost = Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")]
 LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]

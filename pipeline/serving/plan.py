@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from bus.cli.api import Api
 from bus.domain.durations import parse_duration
 from bus.domain.pipelines import Job
 from bus.errors import ConfigurationError
 from bus.settings import PipelineSettings, Settings
-from pipeline.commands.looking import check_events, check_lake, check_store
+from pipeline.commands.looking import check_lake, check_store
 from pipeline.commands.telling import Telling
 from pipeline.options import ConnectedOptions
 from pipeline.serving.schedule import Schedule
@@ -65,7 +66,7 @@ def plan_of(settings: Settings, telling: Telling, session: ConnectedOptions) -> 
     Raises
     ------
     ConfigurationError
-        A setting is impossible, or what it names is not there.
+        A setting is impossible, what it names is not there, or the address of the bus is none.
     """
     table = settings.pipeline
     for name in _DURATIONS:
@@ -80,25 +81,37 @@ def plan_of(settings: Settings, telling: Telling, session: ConnectedOptions) -> 
     )
     check_lake(plan.lake)
     check_store(plan.store, session)
-    return plan
+    with Api(telling.url, telling.api_key):  # an address that is none is refused before Spark starts
+        return plan
 
 
 def _events(settings: Settings, session: ConnectedOptions) -> str | Kafka:
     if settings.events == "kafka":
-        if session.connectors is None:
-            raise ConfigurationError(
-                "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
-            )
-        return Kafka(settings.kafka_bootstrap, settings.kafka_prefix + settings.events_topic)
+        return _kafka(settings, session)
     if settings.events == "none":
         raise ConfigurationError(
             'this bus has events = "none", so there is nothing to read', hint='set events to "files" or "kafka"'
         )
+    if not settings.data.is_dir():
+        raise ConfigurationError(f"there is no bus in {settings.data}", hint="start it first: bus up; or give --data")
     folder = settings.data / "events"
-    if settings.data.is_dir():  # of a bus that has not told anything yet
-        folder.mkdir(mode=0o700, exist_ok=True)
-    check_events(str(folder))
+    folder.mkdir(mode=0o700, exist_ok=True)  # a bus that has not told anything yet has none
     return str(folder)
+
+
+def _kafka(settings: Settings, session: ConnectedOptions) -> Kafka:
+    if session.connectors is None:
+        raise ConfigurationError(
+            "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
+        )
+    if not settings.kafka_bootstrap:
+        raise ConfigurationError("events are on Kafka, and kafka_bootstrap is empty", hint="HOST:PORT of its brokers")
+    if settings.kafka_tls or settings.kafka_username:
+        raise ConfigurationError(
+            "the pipeline reads Kafka without encryption and without a login, and this bus has one",
+            hint="give it brokers' listeners that need neither, in a bus.toml of its own",
+        )
+    return Kafka(settings.kafka_bootstrap, settings.kafka_prefix + settings.events_topic)
 
 
 def _check_duration(name: str, text: str) -> None:
