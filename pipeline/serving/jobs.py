@@ -79,8 +79,9 @@ class Jobs:
 
     def _proof_plan(self) -> Plan:
         # An idle bus emits nothing, so no block says up to when it was heard: the rollup does, while it waits for more.
+        # What was still on its way when it looked, at most half of the allowance ago, is too young to be judged.
         table = self._plan.set
-        complete = self._rollup.is_idle(self._plan.milliseconds("reconcile_allowance") / 1000)
+        complete = self._rollup.is_idle(self._plan.milliseconds("reconcile_allowance") / 2000)
         since = format_time(self._clock.now() - self._plan.milliseconds("reconcile_range"))
         return plan_of(since, None, table.reconcile_allowance, table.reconcile_horizon, complete=complete)
 
