@@ -22,7 +22,6 @@ from bus.domain.pipelines import (
     Verdict,
 )
 
-_JOBS = len(Job)
 Short = Annotated[str, Field(max_length=MOST_NAME)]
 Long = Annotated[str, Field(max_length=MOST_TEXT)]
 Seconds = Annotated[StrictFloat, Field(ge=0)]
@@ -74,7 +73,7 @@ class PipelineBody(Body):
     lake: Annotated[str, Field(max_length=4096)]
     timezone: Short = "UTC"
     stream: StreamBody = StreamBody()
-    jobs: list[ScheduledBody] = Field(default_factory=list, max_length=_JOBS)
+    jobs: list[ScheduledBody] = Field(default_factory=list, max_length=len(Job))
     runs: list[RunBody] = Field(default_factory=list, max_length=MOST_RUNS)
 
     def to_domain(self) -> Pipeline:

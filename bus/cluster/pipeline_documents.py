@@ -49,12 +49,10 @@ class PipelineDocuments:
                 left.append(wish)
         return left
 
-    async def wish(self, wish: Wish) -> Wish:
-        """Have a job run, unless it is wanted already; durable when it returns. Return the wish that is in force."""
-        present = _decoded(await self._documents.get(WISHES, wish.job), Wish)
-        if present is None:
+    async def wish(self, wish: Wish) -> None:
+        """Have a job run, unless it is wanted already; durable when it returns."""
+        if _decoded(await self._documents.get(WISHES, wish.job), Wish) is None:
             await self._documents.put(WISHES, wish.job, msgspec.json.encode(wish))
-        return present or wish
 
     async def put_proof(self, report: ProofReport) -> None:
         """Write the last proof; durable when it returns."""

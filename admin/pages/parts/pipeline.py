@@ -48,7 +48,6 @@ _FIGURES: Final = {
     "dropped_days": N_("{count} days moved"),
     "archived_days": N_("{count} days kept in the store"),
     "unfinished_days": N_("{count} days unfinished"),
-    "unreadable_days": N_("{count} days unreadable"),
     "changed_days": N_("{count} days changed meanwhile"),
     "empty_days": N_("{count} days empty"),
 }
