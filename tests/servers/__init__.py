@@ -31,6 +31,7 @@ from tests.servers import (
     rabbitmq,
     rabbitmq_cluster,
     toxiproxy,
+    versitygw,
     youzan_oracle,
     zookeeper,
 )
@@ -72,6 +73,7 @@ KNOWN = {
         "the management plugin of RabbitMQ", rabbitmq.find_management, rabbitmq.install_management
     ),
     "toxiproxy": Known(f"toxiproxy {toxiproxy.VERSION}", toxiproxy.find, toxiproxy.install),
+    "versitygw": Known(f"an S3 server: Versity's gateway {versitygw.VERSION}", versitygw.find, versitygw.install),
     "youzan_oracle": Known(
         f"a program with Youzan's own client of their NSQ {youzan_oracle.VERSION}",
         youzan_oracle.find,
