@@ -71,7 +71,7 @@ class PipelineSettings(BaseModel):
     Attributes
     ----------
     lake
-        Folder of the lake's tables, or ``hdfs://HOST/PATH``; empty for ``lake`` below ``data``.
+        Folder of the lake's tables, or ``s3a://BUCKET/PATH``, ``hdfs://HOST/PATH``; empty for ``lake`` below ``data``.
     every
         Seconds from one batch of the rollup to the next.
     timezone

@@ -11,7 +11,7 @@ import typer
 
 from bus.cli.grouping import grouped
 from bus.cli.options import AsJson, Output
-from pipeline.options import BusOptions, ConnectedOptions, RangeOptions, SessionOptions
+from pipeline.options import BusOptions, RangeOptions, SessionOptions
 
 _ROLLUP: Final = """\b
 Examples:
@@ -60,7 +60,9 @@ app = typer.Typer(
 Tell = Annotated[bool, typer.Option("--tell", help="Put what is found into the bus, as alarms.")]
 MetricsPort = Annotated[int | None, typer.Option(min=1, max=65535, help="Serve metrics to Prometheus there.")]
 MetricsHost = Annotated[str, typer.Option(help="Address that --metrics-port is bound to.")]
-LakeRoot = Annotated[str, typer.Option("--lake", help="Folder of the lake's tables, or hdfs://HOST/PATH.")]
+LakeRoot = Annotated[
+    str, typer.Option("--lake", help="Folder of the lake's tables, or s3a://BUCKET/PATH, hdfs://HOST/PATH.")
+]
 Store = Annotated[str, typer.Option(help="The bus's store: sqlite:///PATH or mongodb://HOST/DATABASE.")]
 
 
@@ -78,7 +80,7 @@ def connectors(
     folder: Annotated[Path, typer.Argument(help="Where to put the jars: a folder for them alone, new or not.")],
     as_json: AsJson = False,
 ) -> None:
-    """Have Maven copy Spark's connectors to Kafka and MongoDB into a folder, in place of the jars that are there.
+    """Have Maven copy Spark's connectors to Kafka, MongoDB and S3 into a folder, in place of the jars that are there.
 
     A folder that has anything but jars is refused, and left as it is.
     """
@@ -108,7 +110,7 @@ def rollup(
     batch: Annotated[float, typer.Option(min=0.001, help="MiB that a batch reads at most.")] = 256.0,
     partitions: Annotated[int, typer.Option(min=1, help="Tasks of a batch; the first start fixes it.")] = 4,
     late: Annotated[int, typer.Option(min=0, help="Seconds after which an event that arrives is late.")] = 600,
-    session: ConnectedOptions,
+    session: SessionOptions,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     accept_gap: Annotated[
@@ -131,7 +133,7 @@ def serve(
     *,
     config: Annotated[Path | None, typer.Option(help="bus.toml of the bus.")] = None,
     data: Annotated[Path | None, typer.Option(help="Directory of the bus.")] = None,
-    session: ConnectedOptions,
+    session: SessionOptions,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     as_json: AsJson = False,
@@ -186,7 +188,7 @@ def archive(
     older_than: Annotated[int, typer.Option(min=1, help="Days since the last id of a partition was made.")] = 14,
     keep: Annotated[bool, typer.Option("--keep", help="Archive and verify, but drop nothing.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be archived.")] = False,
-    session: ConnectedOptions,
+    session: SessionOptions,
     output: Output,
     bus: BusOptions,
 ) -> None:
@@ -231,7 +233,7 @@ def reconcile(
     reorder: Annotated[bool, typer.Option("--reorder", help="Repair also what then is out of a strict order.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the repair's outcomes.")] = 600,
     tell: Tell = False,
-    session: ConnectedOptions,
+    session: SessionOptions,
     output: Output,
     bus: BusOptions,
 ) -> int:
@@ -268,7 +270,7 @@ def replay(
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Messages a second.")] = 100.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
-    session: ConnectedOptions,
+    session: SessionOptions,
     as_json: AsJson = False,
     bus: BusOptions,
 ) -> None:

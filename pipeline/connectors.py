@@ -1,4 +1,4 @@
-"""Spark's connectors to Kafka and MongoDB: Maven copies them, with all that they need, into a folder."""
+"""Spark's connectors to Kafka, MongoDB and object stores: Maven copies them, with all that they need, into a folder."""
 
 from __future__ import annotations
 
@@ -12,20 +12,43 @@ from bus.errors import ConfigurationError
 
 KAFKA: Final = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0")
 MONGODB: Final = ("org.mongodb.spark", "mongo-spark-connector_2.13", "10.5.0")
+_SDK: Final = "2.29.52"
+S3: Final = (
+    ("org.apache.hadoop", "hadoop-aws", "3.4.1"),  # of the version of Hadoop that Spark brings
+    # What S3A uses of the kit; all of it is one jar of half a gigabyte.
+    *(("software.amazon.awssdk", module, _SDK) for module in ("s3", "s3-transfer-manager", "sts")),
+)
+CLOUD: Final = ("org.apache.spark", "spark-hadoop-cloud_2.13", "4.0.0")
+"""Spark's committers and checkpoints for object stores, without the stores of all clouds that it depends on."""
 # Spark brings its own, and two of one kind make it fail in ways that do not name the cause.
-_BROUGHT: Final = ("hadoop-", "slf4j-", "scala-library", "spark-tags", "log4j")
+_BROUGHT: Final = (
+    ("org.apache.hadoop", "*"),
+    ("org.apache.httpcomponents", "*"),
+    ("org.apache.logging.log4j", "*"),
+    ("org.apache.spark", "spark-tags_2.13"),
+    ("org.scala-lang", "*"),
+    ("org.slf4j", "*"),
+    ("commons-codec", "*"),
+    ("commons-logging", "*"),
+    ("io.netty", "*"),
+    ("software.amazon.awssdk", "bundle"),
+)
 _LONGEST: Final = 900.0
+_EXCLUSION: Final = "<exclusion><groupId>{}</groupId><artifactId>{}</artifactId></exclusion>"
 _DEPENDENCY: Final = """\
-    <dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>
+    <dependency>
+      <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>
+      <exclusions>{}</exclusions>
+    </dependency>
 """
-_POM: Final = f"""\
+_POM: Final = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>pier</groupId>
   <artifactId>connectors</artifactId>
   <version>1</version>
   <dependencies>
-{_DEPENDENCY.format(*KAFKA)}{_DEPENDENCY.format(*MONGODB)}  </dependencies>
+{}  </dependencies>
 </project>
 """
 
@@ -41,7 +64,7 @@ def jars_in(folder: Path) -> list[Path]:
     jars = sorted(folder.glob("*.jar"))
     if not jars:
         raise ConfigurationError(
-            f"{folder} has no jars; Spark needs its connectors to read Kafka or MongoDB",
+            f"{folder} has no jars; Spark needs its connectors to read Kafka, MongoDB or an object store",
             hint=f"bus pipeline connectors {folder}",
         )
     return jars
@@ -60,15 +83,21 @@ def install(folder: Path) -> list[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
         pom, made = Path(scratch) / "pom.xml", Path(scratch) / "jars"
-        pom.write_text(_POM, "utf-8")
+        pom.write_text(_pom(), "utf-8")
         _copy(pom, made)
-        jars = [jar for jar in made.glob("*.jar") if not jar.name.startswith(_BROUGHT)]
+        jars = sorted(made.glob("*.jar"))
         if not jars:
             raise ConfigurationError(
                 f"Maven copied no jars; {folder} is as it was", hint="look for mdep.skip in its settings"
             )
         _replace(folder, jars)
     return jars_in(folder)
+
+
+def _pom() -> str:
+    brought = "".join(_EXCLUSION.format(*each) for each in _BROUGHT)
+    whole = [_DEPENDENCY.format(*each, brought) for each in (KAFKA, MONGODB, *S3)]
+    return _POM.format("".join([*whole, _DEPENDENCY.format(*CLOUD, _EXCLUSION.format("*", "*"))]))
 
 
 def _check_only_jars(folder: Path) -> None:

@@ -13,19 +13,16 @@ from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """Options of Spark, for jobs that read the lake."""
+    """Options of Spark."""
 
     master: Annotated[
         str | None, typer.Option(help="Spark's master; left out: every core here, or what spark-submit gave.")
     ] = None
     memory: Annotated[str, typer.Option(help="Of the driver, in local mode.")] = "2g"
-
-
-@dataclass(frozen=True)
-class ConnectedOptions(SessionOptions):
-    """Options of Spark, for jobs that read a broker or a store too."""
-
-    connectors: Annotated[Path | None, typer.Option(help="Folder that `bus pipeline connectors` filled.")] = None
+    connectors: Annotated[
+        Path | None,
+        typer.Option(help="Folder that `bus pipeline connectors` filled; for Kafka, MongoDB and object stores."),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from bus.errors import ConfigurationError
 from pipeline.connectors import jars_in
 from pipeline.errors import JobFailed, line_of
+from pipeline.object_store import is_object_store, spark_settings
 from pipeline.options import SessionOptions
 
 _LOGGED: Final = "ERROR"
@@ -78,6 +79,7 @@ def open_session(
     connectors: Path | None = None,
     ui: bool = False,
     small: bool = False,
+    lake: str = "",
 ) -> SparkSession:
     """Return the session of a job.
 
@@ -93,6 +95,8 @@ def open_session(
         Whether less than ``SMALL`` rows are read, which local mode is then set up for.
     connectors
         Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
+    lake
+        Its root, which may be in an object store.
 
     Raises
     ------
@@ -108,6 +112,12 @@ def open_session(
         if master.startswith("local"):
             settings |= _LOCAL_SMALL if small else _LOCAL
             settings |= {"spark.driver.memory": memory, _JAVA: _java_options(small=small)}
+    if is_object_store(lake):
+        if connectors is None:
+            raise ConfigurationError(
+                f"the lake {lake} needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
+            )
+        settings |= spark_settings()
     for key, value in settings.items():
         builder = builder.config(key, value)
     if connectors is not None:
@@ -178,8 +188,8 @@ def silent(session: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def running(name: str, options: SessionOptions, *, small: bool = False) -> Iterator[SparkSession]:
-    """Give the session of a command, ``small`` as ``open_session`` says, and stop it.
+def running(name: str, options: SessionOptions, lake: str, *, small: bool = False) -> Iterator[SparkSession]:
+    """Give the session of a command on a lake, ``small`` as ``open_session`` says, and stop it.
 
     Raises
     ------
@@ -189,7 +199,7 @@ def running(name: str, options: SessionOptions, *, small: bool = False) -> Itera
         Spark failed, or its own process ended in the middle; a stream's own error is left to the caller.
     """
     with _own_interrupt():
-        session = open_session(name, small=small, **asdict(options))
+        session = open_session(name, small=small, lake=lake, **asdict(options))
     try:
         yield session
     except (StreamingQueryException, BrokenPipeError):  # a broken pipe is of the command's standard output

@@ -20,7 +20,7 @@ from pipeline.jobs.archive import Counted, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 from pipeline.sources.store import partitions_of, read_messages
@@ -64,7 +64,7 @@ class Archived(NamedTuple):
     bytes: int = 0
 
 
-def run(options: ArchiveOptions, session: ConnectedOptions, *, output: Output) -> None:
+def run(options: ArchiveOptions, session: SessionOptions, *, output: Output) -> None:
     """Archive every partition that is old enough, one after the other, and tell of each.
 
     Raises
@@ -75,7 +75,7 @@ def run(options: ArchiveOptions, session: ConnectedOptions, *, output: Output) -
     table = output.table(*Archived._fields)
     check_store(options.store, session)
     check_lake(options.lake)
-    with running("archive", session) as spark, progress() as shown:
+    with running("archive", session, options.lake) as spark, progress() as shown:
         task = shown.add_task("partitions", total=None)
 
         def tell(one: Archived, of: int) -> None:

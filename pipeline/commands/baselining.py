@@ -54,7 +54,7 @@ def run(options: BaselineOptions, session: SessionOptions, *, output: Output) ->
     lake = lake_with(options.lake, ROLLUPS)
     check_report(options.report)
     span = _span(lake, options)
-    with running("baseline", session) as spark, following(spark, "learning"):
+    with running("baseline", session, options.lake) as spark, following(spark, "learning"):
         found = _found(spark, lake, options, span)
     if output.as_json:
         print_json(found.as_json())

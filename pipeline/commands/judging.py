@@ -58,7 +58,7 @@ def _found(lake: Lake, session: SessionOptions, now: dt.datetime) -> Judgement:
     seen = looked_at(lake, now)
     if seen.until is None or seen.why:
         return seen
-    with running("judge", session) as spark, following(spark, "judging"):
+    with running("judge", session, lake.storage.root) as spark, following(spark, "judging"):
         return judge(spark, lake, seen.until)
 
 

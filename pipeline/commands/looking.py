@@ -14,7 +14,7 @@ from pipeline.jobs.reconcile import Plan
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS, MESSAGES, ROLLUPS, Table
 from pipeline.session import SMALL
 from pipeline.sources.store import bytes_of_store
@@ -31,7 +31,9 @@ _MADE: Final = {
 
 def lake_with(root: str, table: Table) -> Lake:
     """Return a lake; raises ``ConfigurationError`` when nothing of a table is in it."""
-    lake = Lake(Storage(root))
+    storage = Storage(root)
+    storage.check()
+    lake = Lake(storage)
     line, job = _MADE.get(table.name, (READ_LINE, _ROLLUP))
     if not lake.files(table, line=line):
         is_read = line == ROLLUP_LINE and lake.files(EVENTS, line=READ_LINE)
@@ -56,7 +58,7 @@ def has_few_lines(folder: str | None) -> bool:
 
 def check_lake(root: str) -> None:
     """See that a lake can be reached; it may be empty. Raises ``ConfigurationError``."""
-    Storage(root)
+    Storage(root).check()
 
 
 def check_report(path: Path | None) -> None:
@@ -73,7 +75,7 @@ def check_events(folder: str | None) -> None:
         )
 
 
-def check_store(address: str | None, session: ConnectedOptions) -> None:
+def check_store(address: str | None, session: SessionOptions) -> None:
     """See that a store can be read: an embedded one is there, or Spark is given the connector to MongoDB.
 
     Raises

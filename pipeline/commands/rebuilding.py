@@ -16,7 +16,7 @@ from pipeline.session import running
 def run(root: str, session: SessionOptions, *, as_json: bool) -> None:
     """Build what is missing; a run that is cut off goes on where it was."""
     lake = lake_with(root, EVENTS)
-    with running("rebuild", session) as spark, progress() as shown:
+    with running("rebuild", session, root) as spark, progress() as shown:
         bar = shown.add_task("batches", total=None)
         built = rebuild(spark, lake, lambda done, of: shown.update(bar, completed=done, total=of))
     if as_json:

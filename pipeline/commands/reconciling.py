@@ -19,7 +19,7 @@ from pipeline.commands.proving import summarized
 from pipeline.commands.repairing import Repaired, Repairing, repair
 from pipeline.commands.telling import Proven, Telling, tell_proof
 from pipeline.jobs.reconcile import Plan
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, VERDICTS, Finding, Findings, Summary, sentence_of
 from pipeline.schemas import BLOCKS
@@ -62,7 +62,7 @@ class Aftermath:
             raise error
 
 
-def run(options: ReconcileOptions, session: ConnectedOptions, *, output: Output) -> int:
+def run(options: ReconcileOptions, session: SessionOptions, *, output: Output) -> int:
     """Prove, print, and repair and tell when asked; return the exit code.
 
     It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged,
@@ -81,7 +81,7 @@ def run(options: ReconcileOptions, session: ConnectedOptions, *, output: Output)
     check_report(options.report)
     small = is_small(lake, options.store, options.plan)
     plan = options.plan._replace(screens=not small)
-    with running("reconcile", session, small=small) as spark, ExitStack() as proof:
+    with running("reconcile", session, options.lake, small=small) as spark, ExitStack() as proof:
         with following(spark, "proving"):
             summary = proof.enter_context(
                 summarized(spark, lake, options.store, plan, charts=options.report is not None)

@@ -12,14 +12,14 @@ from bus.clock import SystemClock
 from bus.domain.replay import check_name
 from bus.errors import ConfigurationError
 from pipeline.commands.following import following
-from pipeline.commands.looking import check_store, lake_with
+from pipeline.commands.looking import check_lake, check_store, lake_with
 from pipeline.errors import JobFailed
 from pipeline.jobs.replay import LINE, Asked, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.schemas import MESSAGES
 from pipeline.session import running
 
@@ -37,7 +37,7 @@ class ReplayOptions(NamedTuple):
     dry_run: bool = False
 
 
-def run(options: ReplayOptions, session: ConnectedOptions, *, as_json: bool) -> None:
+def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Freeze the selection, send it, and tell how it stands.
 
     Raises
@@ -50,7 +50,7 @@ def run(options: ReplayOptions, session: ConnectedOptions, *, as_json: bool) -> 
     except ValueError as error:
         raise ConfigurationError(f"a replay cannot be called so: {error}", hint="backfill-1") from error
     _check_source(options, session)
-    with running("replay", session) as spark:
+    with running("replay", session, options.lake) as spark:
         found = replay(spark, options)
     if as_json:
         print_json(found)
@@ -63,8 +63,9 @@ def run(options: ReplayOptions, session: ConnectedOptions, *, as_json: bool) -> 
         )
 
 
-def _check_source(options: ReplayOptions, session: ConnectedOptions) -> None:
+def _check_source(options: ReplayOptions, session: SessionOptions) -> None:
     """See that there is something to select from, or a selection to go on with; raises ``ConfigurationError``."""
+    check_lake(options.lake)
     check_store(options.store, session)
     if options.asked is None:
         _frozen(Lake(Storage(options.lake)), options)

@@ -21,7 +21,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.locking import alone
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics, serve
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS, SIDE
 from pipeline.session import running
 from pipeline.sources.lines import from_files, from_kafka
@@ -49,7 +49,7 @@ class RollupOptions(NamedTuple):
     accept_gap: bool = False
 
 
-def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> None:
+def run(options: RollupOptions, session: SessionOptions, *, as_json: bool) -> None:
     """Run the stream until it has read all, or until a signal ends it between two batches."""
     if (options.events is None) == (options.kafka is None):
         raise ConfigurationError("name one source", hint="--events DATA/events, or --kafka HOST:PORT")
@@ -66,7 +66,7 @@ def run(options: RollupOptions, session: ConnectedOptions, *, as_json: bool) -> 
         ended_by_signals() as asked,
         alone(options.lake),
         serve(metrics, *options.metrics) if options.metrics is not None else nullcontext(),
-        running("rollup", session, small=small) as spark,
+        running("rollup", session, options.lake, small=small) as spark,
     ):
         _run(options, metrics, spark, asked, as_json=as_json)
 

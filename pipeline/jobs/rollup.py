@@ -23,6 +23,7 @@ from pipeline.errors import JobFailed
 from pipeline.jobs.batch import READ_AT, Batch, Sink, roll_up
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batches_in, batches_of
 from pipeline.lake.lake import Lake
+from pipeline.object_store import CHECKPOINTS, is_object_store
 from pipeline.session import silent
 from pipeline.transforms.blocks import Allowance, parsed
 from pipeline.watching import BatchProgress, Watcher
@@ -143,6 +144,9 @@ def start(
     ``done`` is called with each batch once its commits are published, ``progressed`` with Spark's figures of it then.
     """
     spark.conf.set("spark.sql.shuffle.partitions", str(plan.partitions))
+    if is_object_store(plan.checkpoint):
+        for name, value in CHECKPOINTS.items():
+            spark.conf.set(name, value)
     watcher = Watcher(progressed)
     sink = Sink(lake, plan.allowance, watcher, done)
     spark.streams.addListener(watcher)

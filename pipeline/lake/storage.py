@@ -1,14 +1,10 @@
-"""The storage of the lake: a local folder, one on a volume or on HDFS, accessed without Spark."""
+"""The storage of the lake: a local folder, one on HDFS, or objects of a bucket, accessed without Spark."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,14 +12,14 @@ import pyarrow.fs as arrow_fs
 from pyarrow import parquet
 
 from bus.errors import ConfigurationError
+from pipeline.lake.files import Files, LocalFiles
+from pipeline.object_store import SCHEME, is_object_store
 
-_SCHEMES: Final = ("file", "hdfs")  # no object store has a scheme that both pyarrow and Spark as shipped know
+_SCHEMES: Final = ("file", "hdfs", SCHEME)
 _CHUNK: Final = 2**20
 _ROWS: Final = 200
-_MS: Final = 1_000_000  # nanoseconds
 _GROUP: Final = 128 * 1024
 _LOOKS: Final = 5
-_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class Storage:
@@ -37,11 +33,12 @@ class Storage:
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
-        if "://" in root:
-            self._files, base = _reached(self.root)
-        else:
-            self._files, base = arrow_fs.LocalFileSystem(), self.root
-        self._base = base.rstrip("/")
+        self._files = _reached(self.root) if "://" in root else LocalFiles(self.root)
+        self._arrow = self._files.arrow
+
+    def check(self) -> None:
+        """See that the root can be reached, which may be empty or not there yet; raises ``ConfigurationError``."""
+        self._files.check()
 
     def url(self, path: str) -> str:
         """Return the name by which Spark finds a path below the root."""
@@ -66,53 +63,44 @@ class Storage:
 
         A remote folder may have no time; that is 0, as for what does not exist.
         """
-        written = (self._files.get_file_info(self._at(path)).mtime_ns or 0) // _MS
-        if isinstance(self._files, arrow_fs.LocalFileSystem):
-            with contextlib.suppress(FileNotFoundError):  # a copy may have the time of its original
-                return max(written, Path(self._at(path)).stat().st_ctime_ns // _MS)
-        return int(written)
+        return self._files.changed(path)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file."""
-        return bool(self._files.get_file_info(self._at(path)).is_file)
+        return bool(self._arrow.get_file_info(self._files.at(path)).is_file)
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes; raises ``FileNotFoundError``."""
-        with self._files.open_input_stream(self._at(path)) as stream:
+        with self._arrow.open_input_stream(self._files.at(path)) as stream:
             return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
         """Write or replace a file atomically; durable when it returns."""
-        with self._partial(path, content) as partial:
-            self._files.move(self._at(partial), self._at(path))
-        self.settle([path])
+        self._files.write(path, content)
 
     def create(self, path: str, content: bytes) -> bool:
         """Create a file atomically; False when there is one already, which stays as it is.
 
         Durable when it returns, whoever wrote it. Of concurrent writers exactly one gets True where the file system has
-        hard links, as local ones do. Elsewhere its absence is checked right before the rename: two writers within that
-        moment may both get True, and the later one's file stays.
+        hard links, as local ones do, or takes requests on condition, as object stores do. Elsewhere its absence is
+        checked right before the rename: two writers within that moment may both get True, and the later one's file
+        stays.
         """
-        with self._partial(path, content) as partial:
-            created = self._name(partial, path)
-        self.settle([path])
-        return created
+        return self._files.create(path, content)
 
     def write_rows(self, path: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
         """Write rows as one Parquet file."""
-        folder, _, _ = path.rpartition("/")
-        self._files.create_dir(self._at(folder), recursive=True)
-        parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._at(path), filesystem=self._files)
+        self._files.make_folder(path)
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema), self._files.at(path), filesystem=self._arrow)
 
     def join_rows(self, paths: Sequence[str], into: str, schema: pa.Schema) -> None:
         """Write the rows of Parquet files, in order, as one file; columns that a file lacks are null."""
-        folder, _, _ = into.rpartition("/")
-        self._files.create_dir(self._at(folder), recursive=True)
+        self._files.make_folder(into)
         from pyarrow import dataset  # noqa: PLC0415 - it loads pandas
 
-        sources = dataset.dataset([self._at(path) for path in paths], schema, format="parquet", filesystem=self._files)
-        with parquet.ParquetWriter(self._at(into), schema, compression="zstd", filesystem=self._files) as writer:
+        found = [self._files.at(path) for path in paths]
+        sources = dataset.dataset(found, schema, format="parquet", filesystem=self._arrow)
+        with parquet.ParquetWriter(self._files.at(into), schema, compression="zstd", filesystem=self._arrow) as writer:
             for rows in _in_groups(sources.to_batches(batch_readahead=1, fragment_readahead=1)):
                 writer.write_table(pa.Table.from_batches(rows, schema))
 
@@ -121,111 +109,63 @@ class Storage:
 
         Raises ``FileNotFoundError`` when one does not exist.
         """
-        if not isinstance(self._files, arrow_fs.LocalFileSystem):
-            gone = next((path for path in paths if not self.exists(path)), None)
-            if gone is not None:
-                raise FileNotFoundError(errno.ENOENT, "it is gone", self.url(gone))
-            return
-        files = [Path(self._at(path)) for path in paths]
-        root = Path(self._base)
-        folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root)}
-        for path in (*files, *sorted(folders, reverse=True)):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        self._files.settle(paths)
 
     def remove(self, path: str) -> None:
         """Remove a file or a folder with all below it; nothing happens when it is not there."""
-        with contextlib.suppress(FileNotFoundError):
-            if self._files.get_file_info(self._at(path)).is_file:
-                self._files.delete_file(self._at(path))
-            else:
-                self._files.delete_dir(self._at(path))
+        self._files.remove(path)
 
     def size(self, path: str) -> int:
         """Return a file's length in bytes."""
-        return int(self._files.get_file_info(self._at(path)).size or 0)
+        return int(self._arrow.get_file_info(self._files.at(path)).size or 0)
 
     def sha256(self, path: str) -> str:
         """Return the checksum of a file's bytes."""
         digest = hashlib.sha256()
-        with self._files.open_input_stream(self._at(path)) as stream:
+        with self._arrow.open_input_stream(self._files.at(path)) as stream:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)
         return digest.hexdigest()
 
     def footer(self, path: str) -> parquet.FileMetaData:
         """Return the metadata in the footer of a Parquet file."""
-        return parquet.read_metadata(self._at(path), filesystem=self._files)
+        return parquet.read_metadata(self._files.at(path), filesystem=self._arrow)
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
         """Give the rows of a Parquet file in their order, without holding them all."""
-        with self._files.open_input_file(self._at(path)) as file, parquet.ParquetFile(file) as rows:
+        with self._arrow.open_input_file(self._files.at(path)) as file, parquet.ParquetFile(file) as rows:
             for batch in rows.iter_batches(batch_size=_ROWS):
                 yield from batch.to_pylist()
 
     def _list(self, folder: str, *, recursive: bool) -> list[arrow_fs.FileInfo]:
-        selector = arrow_fs.FileSelector(self._at(folder), allow_not_found=True, recursive=recursive)
+        selector = arrow_fs.FileSelector(self._files.at(folder), allow_not_found=True, recursive=recursive)
         for _ in range(_LOOKS):
             # pyarrow checks a missing folder twice, and raises an error if it was made in between: then try again.
             with contextlib.suppress(FileNotFoundError):
-                return list(self._files.get_file_info(selector))
-        return list(self._files.get_file_info(selector))
+                return list(self._arrow.get_file_info(selector))
+        return list(self._arrow.get_file_info(selector))
 
     def _path(self, found: arrow_fs.FileInfo) -> str:
-        return str(found.path[len(self._base) + 1 :])
-
-    @contextlib.contextmanager
-    def _partial(self, path: str, content: bytes) -> Iterator[str]:
-        """Yield the path of a durable temporary file with the content, beside its target; it is removed afterwards."""
-        folder, _, name = path.rpartition("/")
-        self._files.create_dir(self._at(folder), recursive=True)
-        partial = f"{folder}/.{name}.{uuid.uuid4().hex[:8]}.partial"  # unique, as others may write the same file
-        try:
-            with self._files.open_output_stream(self._at(partial)) as stream:
-                stream.write(content)
-            self.settle([partial])  # before the rename: else a power cut could leave an empty file of that name
-            yield partial
-        finally:
-            with contextlib.suppress(OSError):
-                self.remove(partial)
-
-    def _name(self, partial: str, path: str) -> bool:
-        """Link or rename a temporary file to its target unless there is one; return whether it was done."""
-        if isinstance(self._files, arrow_fs.LocalFileSystem):
-            try:
-                os.link(self._at(partial), self._at(path))
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-            else:
-                return True
-        if self.exists(path):
-            return False
-        self._files.move(self._at(partial), self._at(path))
-        return True
-
-    def _at(self, path: str) -> str:
-        return f"{self._base}/{path}" if path else self._base
+        return str(found.path[len(self._files.base) + 1 :])
 
 
-def _reached(root: str) -> tuple[arrow_fs.FileSystem, str]:
-    """Return the file system of a URI, and the path in it."""
-    reason = "allowed are " + " and ".join(f"{scheme}://" for scheme in _SCHEMES)
+def _reached(root: str) -> Files:
+    """Return the files of a URI."""
+    if is_object_store(root):
+        from pipeline.lake.objects import Objects  # noqa: PLC0415 - few lakes are in one
+
+        return Objects(root)
+    reason = f"allowed are {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
     if root.partition("://")[0] in _SCHEMES:
         try:
             files, base = arrow_fs.FileSystem.from_uri(root)
         except pa.ArrowInvalid as error:
             reason = str(error)
         else:
-            return files, base
+            return LocalFiles(base) if isinstance(files, arrow_fs.LocalFileSystem) else Files(files, base)
     raise ConfigurationError(
         f"the lake {root} cannot be reached: {reason}",
-        hint="name a folder, such as one of a volume that all machines mount",
+        hint="name a folder, such as one of a volume that all machines mount, or s3a://BUCKET/PATH",
     )
 
 

@@ -19,7 +19,7 @@ from pipeline.ending import ended_by_signals
 from pipeline.jobs.batch import Batch
 from pipeline.lake.locking import alone
 from pipeline.metrics import StreamMetrics, serve
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.plan import ServingPlan
 from pipeline.serving.service import Service
@@ -29,7 +29,7 @@ _QUIET_S: Final = 600.0
 """For how long the same trouble is not told again."""
 
 
-def run(plan: ServingPlan, session: ConnectedOptions, metrics_at: tuple[str, int] | None, *, as_json: bool) -> None:
+def run(plan: ServingPlan, session: SessionOptions, metrics_at: tuple[str, int] | None, *, as_json: bool) -> None:
     """Serve until a signal.
 
     Raises
@@ -44,7 +44,7 @@ def run(plan: ServingPlan, session: ConnectedOptions, metrics_at: tuple[str, int
         ended_by_signals() as asked,
         alone(plan.lake),
         serve(metrics, *metrics_at) if metrics_at is not None else nullcontext(),
-        running("serve", session) as spark,
+        running("serve", session, plan.lake) as spark,
     ):
         service = Service(spark, plan, SystemClock(), metrics, _listeners(as_json=as_json))
         if not as_json:

@@ -11,7 +11,7 @@ from bus.errors import ConfigurationError
 from bus.settings import PipelineSettings, Settings
 from pipeline.commands.looking import check_lake, check_store
 from pipeline.commands.telling import Telling
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.serving.schedule import Schedule
 
 _DURATIONS: Final = (
@@ -60,7 +60,7 @@ class ServingPlan(NamedTuple):
         return parse_duration(getattr(self.set, name))
 
 
-def plan_of(settings: Settings, telling: Telling, session: ConnectedOptions) -> ServingPlan:
+def plan_of(settings: Settings, telling: Telling, session: SessionOptions) -> ServingPlan:
     """Return what to work on.
 
     Raises
@@ -85,7 +85,7 @@ def plan_of(settings: Settings, telling: Telling, session: ConnectedOptions) -> 
         return plan
 
 
-def _events(settings: Settings, session: ConnectedOptions) -> str | Kafka:
+def _events(settings: Settings, session: SessionOptions) -> str | Kafka:
     if settings.events == "kafka":
         return _kafka(settings, session)
     if settings.events == "none":
@@ -99,7 +99,7 @@ def _events(settings: Settings, session: ConnectedOptions) -> str | Kafka:
     return str(folder)
 
 
-def _kafka(settings: Settings, session: ConnectedOptions) -> Kafka:
+def _kafka(settings: Settings, session: SessionOptions) -> Kafka:
     if session.connectors is None:
         raise ConfigurationError(
             "Kafka needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"

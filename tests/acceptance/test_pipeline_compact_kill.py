@@ -15,11 +15,14 @@ import pytest
 from pipeline.jobs.compact import UNPUBLISHED_MS, sweep
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, is_joined
 from pipeline.lake.lake import Lake
-from pipeline.lake.storage import Storage
 from tests.harness.jobs import pipeline
+from tests.harness.lake_places import LakePlace
 from tests.harness.made_lake import make_lake, rows_of
 from tests.harness.process import Child, module
 from tests.harness.waiting import wait_until
+from tests.servers.s3_fixtures import bucket, lake_place, s3_server
+
+__all__ = ["bucket", "lake_place", "s3_server"]
 
 BATCHES = 175  # of which the newest 100 are left as they are
 HOURS = 3  # of 10, 30 and 30 batches
@@ -56,10 +59,10 @@ def _has_come(moment: Moment, root: Path) -> bool:
     return made + staged >= moment.made and removed >= moment.removed
 
 
-def _kill_at_work(lake: Lake, moment: Moment, log: Path) -> bool:
+def _kill_at_work(place: LakePlace, moment: Moment, log: Path) -> bool:
     """Kill it at a moment; whether it was at work still."""
-    root = Path(lake.storage.root)
-    compaction = Child(module("pipeline", "compact", "--lake", root, "--vacuum", 0, "--json"), log=log)
+    root = place.folder
+    compaction = Child(module("pipeline", "compact", "--lake", place.name, "--vacuum", 0, "--json"), log=log)
     with compaction:
         wait_until(
             lambda: _has_come(moment, root) or not compaction.running, within=WITHIN, what=f"{moment}", every=0.001
@@ -70,8 +73,8 @@ def _kill_at_work(lake: Lake, moment: Moment, log: Path) -> bool:
     return was_at_work
 
 
-def _compact(lake: Lake) -> dict[str, dict[str, int]]:
-    done = pipeline("compact", "--lake", lake.storage.root, "--vacuum", 0, "--json")
+def _compact(place: LakePlace) -> dict[str, dict[str, int]]:
+    done = pipeline("compact", "--lake", place.name, "--vacuum", 0, "--json")
     assert done.returncode == 0, done.stderr
     told: dict[str, dict[str, int]] = json.loads(done.stdout)
     return told
@@ -94,16 +97,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.mark.proof
 @pytest.mark.timeout(1_800)
-def test_rows_are_the_same_whenever_it_is_killed(made: Lake, tmp_path: Path) -> None:
+def test_rows_are_the_same_whenever_it_is_killed(made: Lake, lake_place: LakePlace, tmp_path: Path) -> None:
     before, hits = rows_of(made), 0
     for number, moment in enumerate(_moments(KILLS)):
-        lake = Lake(Storage(str(tmp_path / f"lake-{number}")))
-        shutil.copytree(made.storage.root, lake.storage.root)
-        hits += _kill_at_work(lake, moment, tmp_path / "compaction.log")
-        assert rows_of(lake) == before, moment
-        _compact(lake)
-        assert rows_of(lake) == before, moment
-        _assert_all_is_done(lake)
+        place = lake_place.below(f"lake-{number}")
+        shutil.copytree(made.storage.root, place.folder)
+        hits += _kill_at_work(place, moment, tmp_path / "compaction.log")
+        assert rows_of(place.seen) == before, moment
+        _compact(place)
+        assert rows_of(place.seen) == before, moment
+        _assert_all_is_done(place.seen)
     assert hits >= KILLS * 2 / 3
-    again = _compact(lake)
+    again = _compact(place)
     assert (again["batches"], again["removed"]["commits"]) == (0, 0)

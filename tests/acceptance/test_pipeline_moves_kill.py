@@ -21,13 +21,15 @@ from tests.harness.archived_bus import Place
 from tests.harness.bus_process import BusProcess
 from tests.harness.gate import Gate
 from tests.harness.killed_jobs import Job, Point, Seen, appears, changes
+from tests.harness.lake_places import LakePlace, in_folder
 from tests.harness.old_messages import Sent, made
 from tests.harness.subscribers import SubscriberProcess
 from tests.harness.waiting import wait_until
 from tests.servers import need
 from tests.servers.mongodb_fixtures import database, mongodb, patient
+from tests.servers.s3_fixtures import bucket, s3_server
 
-__all__ = ["database", "mongodb", "patient"]
+__all__ = ["bucket", "database", "mongodb", "patient", "s3_server"]
 
 NAME = "again-1"
 CODES = ("bills", "orders")
@@ -36,12 +38,16 @@ DAYS, MANY = 6, 20_000
 ARCHIVE_KILLS, REPLAY_KILLS = 5, (2, 4)
 
 
-@pytest.fixture(params=["sqlite", "mongodb"])
+@pytest.fixture(params=["sqlite", "mongodb", "bucket"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    store = f"sqlite:///{tmp_path}/data/store" if request.param == "sqlite" else request.getfixturevalue("database")
+    """A bus with either store and a lake on disk, and one with a lake in a bucket."""
+    is_in_bucket = request.param == "bucket"
+    lake: LakePlace = request.getfixturevalue("bucket") if is_in_bucket else in_folder(tmp_path / "lake")
+    is_mongodb = request.param == "mongodb"
+    store = request.getfixturevalue("database") if is_mongodb else f"sqlite:///{tmp_path}/data/store"
     bus = BusProcess(tmp_path / "data", env={"BUS_STORE": store})
     with bus, SubscriberProcess(tmp_path, fsync=False) as subscriber:
-        yield Place(bus, subscriber, store, tmp_path / "lake")
+        yield Place(bus, subscriber, store, lake.folder, name=lake.name)
 
 
 @pytest.fixture
@@ -51,9 +57,8 @@ def gate(place: Place) -> Iterator[Gate]:
 
 
 def job(log: Path, place: Place, gate: Gate, *arguments: object) -> Job:
-    common = ("--store", place.store, "--lake", place.lake.storage.root, "--url", gate.url)
-    connectors = ("--connectors", need("connectors")) if place.store.startswith("mongodb") else ()
-    return Job(log, *arguments, *common, *connectors)
+    common = ("--store", place.store, "--lake", place.name, "--url", gate.url)
+    return Job(log, *arguments, *common, "--connectors", need("connectors"))
 
 
 def table(place: Place, name: str) -> Path:

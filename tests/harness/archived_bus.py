@@ -20,13 +20,16 @@ from tests.harness.subscribers import SubscriberProcess
 
 
 class Place:
-    """A bus with old messages that were delivered, and a lake."""
+    """A bus with old messages that were delivered, and a lake, which its jobs may know by another name."""
 
-    def __init__(self, bus: BusProcess, subscriber: SubscriberProcess, store: str, lake: Path) -> None:
+    def __init__(
+        self, bus: BusProcess, subscriber: SubscriberProcess, store: str, lake: Path, *, name: str | None = None
+    ) -> None:
         self.bus = bus
         self.subscriber = subscriber
         self.store = store
         self.lake = Lake(Storage(str(lake)))
+        self.name = name or str(lake)
         self.options = ArchiveOptions(store, str(lake), 14, bus.url, "")
 
     def deliver(self, messages: list[Sent], within: float = 60) -> None:

@@ -1,4 +1,4 @@
-"""Spark's connectors to Kafka and MongoDB, copied as ``bus pipeline connectors`` does."""
+"""Spark's connectors to Kafka, MongoDB and object stores, copied as ``bus pipeline connectors`` does."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from bus.errors import ConfigurationError
 from pipeline.connectors import install as copy
 from tests.servers.cache import MAVEN, InstallFailed, cache_dir, install_once
 
-VERSION = "4.0.0 and 10.5.0"
-_FOLDER = "connectors-4.0.0-10.5.0"
+VERSION = "4.0.0, 10.5.0 and 2.29.52"
+_FOLDER = "connectors-4.0.0-10.5.0-2.29.52"
 
 
 def find() -> Path | None:

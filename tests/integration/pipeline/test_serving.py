@@ -20,7 +20,7 @@ from pipeline.lake.batches import READ_LINE, batches_of
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS
 from pipeline.serving import teller
 from pipeline.serving.listeners import Listeners
@@ -80,7 +80,7 @@ def plan_for(place: Place, **table: Any) -> ServingPlan:
     """Return the plan of a bus, whose clock runs nothing by itself unless told so."""
     never = dict.fromkeys(("reconcile", "judge", "compact", "baseline", "archive"), "")
     settings = Settings(data=data_of(place), pipeline=PipelineSettings(**{**never, **table}))
-    return plan_of(settings, Telling(place.bus.url, ""), ConnectedOptions())
+    return plan_of(settings, Telling(place.bus.url, ""), SessionOptions())
 
 
 def shown(place: Place) -> dict[str, Any]:

@@ -10,26 +10,24 @@ import pytest
 from bus.cli import run
 from bus.cli.options import Output
 from pipeline.commands import archiving, baselining, judging, rebuilding, reconciling, replaying, rolling
-from pipeline.options import ConnectedOptions, SessionOptions
+from pipeline.options import SessionOptions
 
-SPARK = ("--master", "local[1]", "--memory", "3g")
-CONNECTED = (*SPARK, "--connectors", "jars")
+SPARK = ("--master", "local[1]", "--memory", "3g", "--connectors", "jars")
 COMMANDS = {
-    "rollup": (rolling, ("--lake", "l", "--events", "e"), CONNECTED),
-    "rebuild": (rebuilding, ("--lake", "l"), SPARK),
-    "archive": (archiving, ("--lake", "l", "--store", "s"), CONNECTED),
-    "reconcile": (reconciling, ("--lake", "l"), CONNECTED),
-    "replay": (replaying, ("again-1", "--lake", "l", "--where", "true"), CONNECTED),
-    "baseline": (baselining, ("--lake", "l"), SPARK),
-    "judge": (judging, ("--lake", "l"), SPARK),
+    "rollup": (rolling, ("--lake", "l", "--events", "e")),
+    "rebuild": (rebuilding, ("--lake", "l")),
+    "archive": (archiving, ("--lake", "l", "--store", "s")),
+    "reconcile": (reconciling, ("--lake", "l")),
+    "replay": (replaying, ("again-1", "--lake", "l", "--where", "true")),
+    "baseline": (baselining, ("--lake", "l")),
+    "judge": (judging, ("--lake", "l")),
 }
-
 TABLES = ("archive", "reconcile", "baseline", "judge")
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, name: str, *arguments: str) -> tuple[Any, Any, dict[str, Any]]:
     """Return what the command was called with: its own options, those of Spark, and the rest."""
-    module, needed, _ = COMMANDS[name]
+    module, needed = COMMANDS[name]
     calls: list[tuple[Any, Any, dict[str, Any]]] = []
     monkeypatch.setattr(module, "run", lambda own, session, **rest: calls.append((own, session, rest)))
     assert run(["pipeline", name, *needed, *arguments]) == 0
@@ -43,12 +41,9 @@ def shown(name: str, *, as_json: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_the_options_of_spark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    options = COMMANDS[name][2]
-    connected = "--connectors" in options
-    given = ConnectedOptions("local[1]", "3g", Path("jars")) if connected else SessionOptions("local[1]", "3g")
-    assert ran(monkeypatch, name, *options, "--json")[1:] == (given, shown(name, as_json=True))
-    left_out = ConnectedOptions(None, "2g", None) if connected else SessionOptions(None, "2g")
-    assert ran(monkeypatch, name)[1:] == (left_out, shown(name, as_json=False))
+    given = SessionOptions("local[1]", "3g", Path("jars"))
+    assert ran(monkeypatch, name, *SPARK, "--json")[1:] == (given, shown(name, as_json=True))
+    assert ran(monkeypatch, name)[1:] == (SessionOptions(None, "2g", None), shown(name, as_json=False))
 
 
 def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: pytest.MonkeyPatch) -> None:

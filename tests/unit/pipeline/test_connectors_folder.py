@@ -12,7 +12,7 @@ from bus.cli import run
 MAVEN = """#!/bin/sh
 for word; do case "$word" in -DoutputDirectory=*) folder="${word#*=}" ;; esac; done
 mkdir -p "$folder"
-for jar in spark-kafka-4.jar mongo-spark-10.jar hadoop-client-3.jar; do echo new > "$folder/$jar"; done
+for jar in spark-kafka-4.jar mongo-spark-10.jar; do echo new > "$folder/$jar"; done
 """
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-from pipeline.lake import storage as storage_module
 from pipeline.lake.storage import Storage
 
-WRITERS = 8
 PARTIAL = ".a.json.*.partial"
 
 
@@ -56,29 +52,6 @@ def test_a_file_that_is_replaced_is_the_old_one_or_the_new_one(tmp_path: Path, s
     assert names_in(tmp_path) == ["a.json"]
 
 
-def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path))
-    assert storage.create("manifests/a.json", b"first")
-    assert not storage.create("manifests/a.json", b"second")
-    assert storage.read("manifests/a.json") == b"first"
-    assert names_in(tmp_path) == ["a.json"]
-
-
-def test_of_many_who_make_a_file_at_once_one_does_and_it_is_whole(tmp_path: Path) -> None:
-    storage, together = Storage(str(tmp_path)), threading.Barrier(WRITERS)
-    contents = [bytes([number]) * 100_000 for number in range(WRITERS)]
-
-    def made(content: bytes) -> bool:
-        together.wait(10)
-        return storage.create("manifests/a.json", content)
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        won = list(pool.map(made, contents))
-    assert won.count(True) == 1
-    assert storage.read("manifests/a.json") == contents[won.index(True)]
-    assert names_in(tmp_path) == ["a.json"]
-
-
 @pytest.mark.parametrize("put", [Storage.write, Storage.create])
 def test_a_writer_that_is_cut_off_leaves_what_another_is_about_to_name(tmp_path: Path, monkeypatch, put) -> None:
     storage, sync, calls = Storage(str(tmp_path)), os.fsync, []
@@ -114,24 +87,11 @@ def names_in(root: Path) -> list[str]:
     return [path.name for path in (root / "manifests").iterdir()]
 
 
-def test_what_is_not_of_this_machine_is_asked_before_a_file_is_made_and_before_it_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(storage_module, "_SCHEMES", ("mock",))
-    storage = Storage("mock:///lake")
-    assert storage.create("manifests/a.json", b"first")
-    assert not storage.create("manifests/a.json", b"second")
-    assert storage.read("manifests/a.json") == b"first"
-    assert storage.find("manifests", "") == ["manifests/a.json"]
-    with pytest.raises(FileNotFoundError):
-        storage.settle(["manifests/b.json"])
-
-
 class Coming:
     """Files of which one is put into a folder while that is listed, as pyarrow tells it."""
 
     def __init__(self, storage: Storage, path: str) -> None:
-        self._files = storage._files
+        self._files = storage._arrow
         self._put = storage.write
         self._path = path
 
@@ -149,5 +109,5 @@ class Coming:
 @pytest.mark.parametrize("look", [Storage.below, Storage.folders, lambda each, folder: each.find(folder, "")])
 def test_a_folder_that_comes_while_it_is_listed_is_listed(tmp_path: Path, look) -> None:
     storage = Storage(str(tmp_path))
-    storage._files = Coming(Storage(str(tmp_path)), "manifests/line/a.json")
+    storage._arrow = Coming(Storage(str(tmp_path)), "manifests/line/a.json")
     assert look(storage, "manifests") != []

@@ -17,7 +17,7 @@ from tests.unit.pipeline.conftest import COMMANDS
 
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def running(name: str, _: object, **__: object) -> None:
+    def running(name: str, *_: object, **__: object) -> None:
         raise AssertionError(f"Spark was started for {name}")
 
     for module in COMMANDS:
@@ -59,7 +59,7 @@ def test_rollups_of_another_version_are_built_again(lake: Path, capsys) -> None:
         (("archive", "--lake", "l", "--store", "sqlite:///nowhere"), "nowhere has no store of a bus"),
         (("replay", "again", "--lake", "l", "--store", "data", "--where", "true"), "allowed are sqlite:///PATH"),
         (("reconcile", "--lake", "s3://bucket/lake"), "the lake s3://bucket/lake cannot be reached"),
-        (("compact", "--lake", "s3a://bucket/lake"), "the lake s3a://bucket/lake cannot be reached"),
+        (("compact", "--lake", "s3a:///lake"), "the lake s3a:///lake names no bucket"),
         (("baseline", "--lake", "file://here/lake"), "the lake file://here/lake cannot be reached"),
         (("replay", "again", "--lake", "gs://b/l", "--where", "true"), "the lake gs://b/l cannot be reached"),
         (("archive", "--lake", "abfs://b/l", "--store", "mongodb://h/d", "--connectors", "j"), "the lake abfs://b/l"),

@@ -10,7 +10,7 @@ import pytest
 from bus.errors import ConfigurationError
 from bus.settings import PipelineSettings, Settings
 from pipeline.commands.telling import Telling
-from pipeline.options import ConnectedOptions
+from pipeline.options import SessionOptions
 from pipeline.serving.plan import Kafka, ServingPlan, plan_of
 
 URL = "http://127.0.0.1:8700"
@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def plan(data: Path, *, url: str = URL, connectors: Path | None = None, **fields: Any) -> ServingPlan:
-    return plan_of(Settings(data=data, **fields), Telling(url, ""), ConnectedOptions(connectors=connectors))
+    return plan_of(Settings(data=data, **fields), Telling(url, ""), SessionOptions(connectors=connectors))
 
 
 def test_without_settings_all_is_below_the_data_of_the_bus(data: Path) -> None:
@@ -55,7 +55,7 @@ def test_events_on_kafka_are_read_from_the_topic_of_the_bus(data: Path, tmp_path
         ({"events": "kafka", "connectors": Path(), "kafka_bootstrap": "k:1", "kafka_tls": True}, "without encryption"),
         ({"events": "kafka", "connectors": Path(), "kafka_bootstrap": "k:1", "kafka_username": "u"}, "without a login"),
         ({"pipeline": PipelineSettings(reconcile_range="soon")}, "pipeline.reconcile_range"),
-        ({"pipeline": PipelineSettings(lake="s3a://bucket/lake")}, "s3a"),
+        ({"pipeline": PipelineSettings(lake="gs://bucket/lake")}, "gs"),
         ({"store": "postgres://x"}, "allowed are"),
         ({"url": "nonsense"}, "not an http or https address"),
     ],

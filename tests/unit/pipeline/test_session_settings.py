@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
+from bus.errors import ConfigurationError
 from pipeline import session
+from pipeline.object_store import endpoint, spark_settings
 from pipeline.session import SETTINGS, few_rows, open_session
 
 
@@ -48,6 +51,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     return made
 
 
+ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 JAVA = "spark.driver.extraJavaOptions"
 LOCAL = {"spark.driver.memory", "spark.sql.shuffle.partitions", "spark.driver.extraJavaOptions"}
 
@@ -81,6 +85,34 @@ def test_the_collector_of_the_environment_stays_for_java_takes_only_one(
     for small in (True, False):
         open_session("x", small=small)
         assert "GC" not in builder.given[JAVA]
+
+
+def test_a_lake_in_an_object_store_is_reached_as_the_environment_says(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "hadoop-aws.jar").touch()
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    open_session("x", connectors=tmp_path, lake="s3a://bucket/lake")
+    assert builder.given.items() >= spark_settings().items()
+    assert not {ENDPOINT, f"{ENDPOINT}.region"} & set(builder.given)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage:9000")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    open_session("x", connectors=tmp_path, lake="s3a://bucket/lake")
+    assert (builder.given[ENDPOINT], builder.given[f"{ENDPOINT}.region"]) == ("http://storage:9000", "eu-west-1")
+
+
+def test_a_lake_in_an_object_store_needs_the_connectors(builder: Builder) -> None:
+    with pytest.raises(ConfigurationError, match="needs Spark's connector") as refused:
+        open_session("x", lake="s3a://bucket/lake")
+    assert "bus pipeline connectors" in refused.value.hint
+    assert "spark.driver.memory" not in builder.given
+
+
+def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "storage:9000")
+    with pytest.raises(ConfigurationError, match="storage:9000"):
+        endpoint()
 
 
 @pytest.mark.parametrize(("master", "within"), [("local[*]", "1"), ("spark://master:7077", "200")])

@@ -52,7 +52,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def fail(error: BaseException) -> None:
-    with running("archive", SessionOptions()):
+    with running("archive", SessionOptions(), "lake"):
         raise error
 
 

@@ -1,0 +1,85 @@
+"""How an object store that speaks S3 is reached: by one name, and by the environment that S3's clients share."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from bus.errors import ConfigurationError
+
+SCHEME: Final = "s3a"
+"""Of its names. Spark knows S3 by this one alone; ADR 37 says why not by another."""
+CONNECT_S: Final = 5
+REQUEST_S: Final = 30
+"""Seconds for a connection, and for a request; each is tried some times."""
+TRIES: Final = 5
+CHECKPOINTS: Final = {
+    # A file of a checkpoint appears as a whole, by the end of its upload, and not by a rename, which copies.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    )
+}
+"""What Spark needs to keep a stream's progress in an object store."""
+_COMMITTERS: Final = {
+    # Tasks upload to the final names, and the uploads are ended when the job commits: nothing is copied.
+    "spark.hadoop.fs.s3a.committer.name": "magic",
+    "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
+    "spark.sql.parquet.output.committer.class": ("org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter"),
+}
+_CREDENTIALS: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+
+
+class Endpoint(NamedTuple):
+    """Where an object store answers, as the environment says: AWS_ENDPOINT_URL and AWS_REGION.
+
+    Attributes
+    ----------
+    url
+        Empty for Amazon's own.
+    region
+        Empty where none is named.
+    """
+
+    url: str
+    region: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is asked without TLS."""
+        return self.url.startswith("http://")
+
+
+def endpoint() -> Endpoint:
+    """Return what the environment of this process says; raises ``ConfigurationError`` where the URL is none."""
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    parts = urlsplit(url)
+    if url and not (parts.scheme in ("http", "https") and parts.netloc):
+        raise ConfigurationError(
+            f"AWS_ENDPOINT_URL is {url!r}", hint="https://HOST:PORT; left out, Amazon's own is asked"
+        )
+    return Endpoint(url, os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""))
+
+
+def is_object_store(root: str) -> bool:
+    """Whether a name is of an object store."""
+    return root.startswith(f"{SCHEME}://")
+
+
+def spark_settings() -> dict[str, str]:
+    """Return what Spark needs to read and write an object store, as Hadoop's S3A and its committers document it."""
+    found = endpoint()
+    settings = {
+        "spark.hadoop.fs.s3a.aws.credentials.provider": _CREDENTIALS,
+        "spark.hadoop.fs.s3a.connection.establish.timeout": f"{CONNECT_S}s",
+        "spark.hadoop.fs.s3a.connection.timeout": f"{REQUEST_S}s",
+        "spark.hadoop.fs.s3a.attempts.maximum": str(TRIES),
+        **_COMMITTERS,
+    }
+    if found.url:
+        settings["spark.hadoop.fs.s3a.endpoint"] = found.url
+        settings["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if found.region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = found.region
+    return settings
