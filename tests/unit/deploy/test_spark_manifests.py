@@ -10,11 +10,16 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from bus.settings import PipelineSettings, load_settings
 from pipeline.cli import app
+from pipeline.commands.telling import Telling
+from pipeline.options import SessionOptions
+from pipeline.serving.plan import Kafka, plan_of
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "spark"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 COMPOSE = DEPLOY / "compose.yaml"
+WORKLOADS = ("CronJob", "Deployment")
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -59,9 +64,11 @@ def test_pods_name_what_is_there():
 
 
 def test_a_stream_never_has_two_drivers():
-    (stream,) = [found for found in objects() if found["kind"] == "Deployment"]
-    assert stream["spec"]["replicas"] == 1
-    assert stream["spec"]["strategy"] == {"type": "Recreate"}
+    streams = {found["metadata"]["name"]: found["spec"] for found in objects() if found["kind"] == "Deployment"}
+    assert set(streams) == {"rollup", "pipeline"}
+    for stream in streams.values():
+        assert stream["replicas"] == 1
+        assert stream["strategy"] == {"type": "Recreate"}
 
 
 def jobs() -> dict[str, list[str]]:
@@ -86,7 +93,7 @@ def test_commands_are_known_to_the_entrypoint(name):
 
 
 def test_pods_run_a_job_that_is_told_of_their_end():
-    assert set(pods()) == {"rollup", "baseline", "compact", "judge"} <= set(jobs())
+    assert set(pods()) == {"rollup", "baseline", "compact", "judge", "pipeline"} <= set(jobs())
     assert "compose rollup" in jobs()
 
 
@@ -123,13 +130,18 @@ def test_executors_find_the_driver_where_its_service_is():
     assert names.index("POD_NAME") < names.index("PYSPARK_SUBMIT_ARGS"), "a variable is only known behind its own line"
 
 
-def test_a_job_that_tells_has_a_key_and_is_let_in_by_the_admin():
-    (cron,) = [found for found in objects() if found["metadata"]["name"] == "judge"]
-    template = cron["spec"]["jobTemplate"]["spec"]["template"]
+def template_of(name: str) -> dict[str, Any]:
+    (found,) = [each for each in objects() if each["metadata"]["name"] == name and each["kind"] in WORKLOADS]
+    template: dict[str, Any] = found["spec"].get("jobTemplate", {}).get("spec", found["spec"])["template"]
+    return template
+
+
+@pytest.mark.parametrize("name", ["judge", "pipeline"])
+def test_what_tells_the_bus_has_a_key_and_is_let_in_by_the_admin(name):
+    template = template_of(name)
     (container,) = template["spec"]["containers"]
-    assert "--tell" in container["args"]
-    (key,) = container["env"]
-    assert key["name"] == "BUS_API_KEY"
+    assert "--tell" in container["args"] or container["args"][1] == "serve"
+    (key,) = [each for each in container["env"] if each["name"] == "BUS_API_KEY"]
     assert set(key["valueFrom"]["secretKeyRef"]) == {"name", "key"}
     of_bus = [
         each for path in sorted((DEPLOY.parent / "kubernetes" / "base").glob("*.yaml")) for each in documents(path)
@@ -142,6 +154,19 @@ def test_a_job_that_tells_has_a_key_and_is_let_in_by_the_admin():
     ]
     let_in = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
     assert template["metadata"]["labels"].items() >= let_in.items()
+
+
+def test_what_stays_has_the_settings_of_a_bus(monkeypatch, tmp_path):
+    container = template_of("pipeline")["spec"]["containers"][0]
+    for each in container["env"]:
+        monkeypatch.setenv(each["name"], each.get("value", f"mongodb://store/{each['name']}"))
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(None, {})
+    lake = settings.pipeline.lake
+    assert lake == container["volumeMounts"][0]["mountPath"]
+    session = SessionOptions(connectors=tmp_path)
+    plan = plan_of(settings.model_copy(update={"pipeline": PipelineSettings()}), Telling("http://admin", ""), session)
+    assert plan.events == Kafka("kafka.pier.svc:9092", "bus-events")
 
 
 def test_what_is_out_is_no_job_to_try_again():
