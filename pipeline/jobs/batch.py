@@ -92,6 +92,7 @@ class Sink:
         self._done = done
         self._fresh: dict[int, Freshness | None] = {}
         self._joined = batches_in(each for each in lake.names(READ_LINE) if is_joined(each))
+        self._goes_on = False
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Publish what a batch brought, then the rollups of it; what was published before is left as it is."""
@@ -112,6 +113,7 @@ class Sink:
         rolled = roll_up(rows.sparkSession, self._lake, read)
         batch = Batch(read, rolled or self._lake.manifest(ROLLUP_LINE, read.name), repeated=rolled is None)
         self._fresh[number] = batch.freshness
+        self._goes_on = True
         if self._done is not None:
             self._done(batch)
 
@@ -121,6 +123,8 @@ class Sink:
         if number in self._joined:
             raise _another(number)
         commit = self._lake.begin(READ_LINE, name)
+        if commit is None and self._goes_on:  # an earlier run can have published the first one of this run alone
+            raise _beside(number)
         read = self._lake.manifest(READ_LINE, name) if commit is None else self._publish(commit, rows, number, stream)
         if read.facts.get(_STREAM, stream) != stream:
             raise _another(number)
@@ -129,6 +133,12 @@ class Sink:
     def _publish(self, commit: Commit, rows: DataFrame, number: int, stream: str | None) -> Manifest:
         started = time.monotonic()
         seen = _stage(self._lake, commit, rows, self._allowance)
+        found = sum(file.rows for file in commit.staged(EVENTS))
+        if found != seen[_ROWS]:
+            raise JobFailed(
+                f"Spark wrote {seen[_ROWS]} events of batch {number}, and the lake has {found} of them",
+                hint="nothing of it was published; look whether the lake's name means the same to Spark",
+            )
         now = dt.datetime.now(dt.UTC)
         commit.put(QUALITY, [{"batch": number, "measured": now, **row} for row in _quality(seen)])
         commit.put(PROGRESS, [*self._left(), *self._progress()])
@@ -138,7 +148,10 @@ class Sink:
             _VERDICTS: {verdict: seen[verdict] for verdict in (GOOD, LATE, FUTURE)},
             HAPPENED: read_points(seen[HAPPENED]),
         }
-        return self._lake.publish(commit, facts=facts)
+        published = self._lake.publish(commit, facts=facts)
+        if published.tables != commit.tables():
+            raise _beside(number)
+        return published
 
     def _progress(self) -> list[dict[str, Any]]:
         return [self._progress_row(each) for each in self._watcher.take()]
@@ -160,6 +173,13 @@ def _another(number: int) -> JobFailed:
     return JobFailed(
         f"batch {number} is in the lake already: this checkpoint is not the one that the lake was written with",
         hint="give that one (--checkpoint), or begin another lake",
+    )
+
+
+def _beside(number: int) -> JobFailed:
+    return JobFailed(
+        f"batch {number} was published by another process, which rolls up into the same lake",
+        hint="end one of them; what was committed stays",
     )
 
 

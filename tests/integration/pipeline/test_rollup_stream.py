@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipeline.errors import JobFailed
 from pipeline.jobs.batch import Batch
 from pipeline.jobs.rollup import Plan, rebuild, start
-from pipeline.lake.batches import READ_LINE
+from pipeline.lake.batches import READ_LINE, batch_name
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY
@@ -141,6 +141,35 @@ def test_another_checkpoint_does_not_take_a_lakes_batches_for_its_own(spark, tmp
     with pytest.raises(JobFailed, match="not the one that the lake was written with"):
         start(spark, lake, from_files(spark, str(tmp_path / "others")), plan).wait()
     assert lake.manifests() == before
+
+
+def test_a_batch_that_another_process_published_meanwhile_stops_the_stream(spark, tmp_path):
+    for place in (1, 2):
+        put(tmp_path / "events" / f"{place}.jsonl", block([settled(START)], seq=place), arrived=START + place)
+    lake, lines = Lake(Storage(str(tmp_path / "lake"))), from_files(spark, str(tmp_path / "events"), batch=SMALL / 10)
+
+    def beside(batch: Batch) -> None:
+        commit = lake.begin(READ_LINE, batch_name(batch.number + 1))
+        assert commit is not None
+        lake.publish(commit)
+
+    plan = Plan(str(tmp_path / "checkpoint"), every=0, partitions=CORES)
+    with pytest.raises(JobFailed, match="batch 1 was published by another process"):
+        start(spark, lake, lines, plan, done=beside).wait()
+
+
+@pytest.mark.proof
+def test_events_that_spark_put_elsewhere_are_not_taken_for_none(spark, tmp_path):
+    class Elsewhere(Storage):
+        def url(self, path: str) -> str:
+            return f"{tmp_path}/elsewhere/{path}"
+
+    put(tmp_path / "events" / "1.jsonl", block([settled(START)], seq=1))
+    lake, lines = Lake(Elsewhere(str(tmp_path / "lake"))), from_files(spark, str(tmp_path / "events"))
+    plan = Plan(str(tmp_path / "checkpoint"), every=0, partitions=CORES)
+    with pytest.raises(JobFailed, match="wrote 1 events of batch 0, and the lake has 0"):
+        start(spark, lake, lines, plan).wait()
+    assert lake.manifests() == []
 
 
 @pytest.mark.proof
