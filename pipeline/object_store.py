@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -12,8 +13,9 @@ SCHEME: Final = "s3a"
 """Of its names. Spark knows S3 by this one alone; ADR 37 says why not by another."""
 CONNECT_S: Final = 5
 REQUEST_S: Final = 30
-"""Seconds for a connection, and for a request; each is tried some times."""
-TRIES: Final = 5
+"""Seconds for a connection, and for a request."""
+TRIES: Final = 9
+"""How often a request is sent, with growing pauses: over half a minute and more."""
 CHECKPOINTS: Final = {
     # A file of a checkpoint appears as a whole, by the end of its upload, and not by a rename, which copies.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -28,6 +30,9 @@ _COMMITTERS: Final = {
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
     "spark.sql.parquet.output.committer.class": ("org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter"),
 }
+_REGION: Final = "us-east-1"  # where others than Amazon have none
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_PART: Final = re.compile(r"[A-Za-z0-9._=@+-]+")
 _CREDENTIALS: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 
 
@@ -39,7 +44,7 @@ class Endpoint(NamedTuple):
     url
         Empty for Amazon's own.
     region
-        Empty where none is named.
+        Empty where none is named, and it is Amazon's own.
     """
 
     url: str
@@ -48,18 +53,45 @@ class Endpoint(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether it is asked without TLS."""
-        return self.url.startswith("http://")
+        return urlsplit(self.url).scheme == "http"
 
 
 def endpoint() -> Endpoint:
     """Return what the environment of this process says; raises ``ConfigurationError`` where the URL is none."""
     url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     parts = urlsplit(url)
-    if url and not (parts.scheme in ("http", "https") and parts.netloc):
+    if url and not (parts.scheme in ("http", "https") and parts.netloc and parts.path in ("", "/")):
         raise ConfigurationError(
-            f"AWS_ENDPOINT_URL is {url!r}", hint="https://HOST:PORT; left out, Amazon's own is asked"
+            f"AWS_ENDPOINT_URL is {url!r}",
+            hint="https://HOST:PORT and no path; Amazon's own without it",
         )
-    return Endpoint(url, os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""))
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
+    return Endpoint(url, region or (_REGION if url else ""))
+
+
+class Place(NamedTuple):
+    """A part of an object store: a bucket, and what the names of its objects begin with."""
+
+    bucket: str
+    path: str
+
+
+def place_of(root: str) -> Place:
+    """Return what a name is of.
+
+    Raises
+    ------
+    ConfigurationError
+        It has no bucket, or signs that Spark and other readers understand each in their own way.
+    """
+    bucket, _, path = root.removeprefix(f"{SCHEME}://").rstrip("/").partition("/")
+    parts = path.split("/") if path else []
+    if not _BUCKET.fullmatch(bucket) or any(not _PART.fullmatch(part) or part in (".", "..") for part in parts):
+        raise ConfigurationError(
+            f"{root} is no name in an object store",
+            hint="s3a://BUCKET/PATH, of letters, digits and any of . _ - = @ + between slashes",
+        )
+    return Place(bucket, path)
 
 
 def is_object_store(root: str) -> bool:
@@ -74,7 +106,6 @@ def spark_settings() -> dict[str, str]:
         "spark.hadoop.fs.s3a.aws.credentials.provider": _CREDENTIALS,
         "spark.hadoop.fs.s3a.connection.establish.timeout": f"{CONNECT_S}s",
         "spark.hadoop.fs.s3a.connection.timeout": f"{REQUEST_S}s",
-        "spark.hadoop.fs.s3a.attempts.maximum": str(TRIES),
         **_COMMITTERS,
     }
     if found.url:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -113,10 +114,7 @@ def open_session(
             settings |= _LOCAL_SMALL if small else _LOCAL
             settings |= {"spark.driver.memory": memory, _JAVA: _java_options(small=small)}
     if is_object_store(lake):
-        if connectors is None:
-            raise ConfigurationError(
-                f"the lake {lake} needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
-            )
+        _check_connectors(lake, connectors)
         settings |= spark_settings()
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -135,6 +133,19 @@ def open_session(
     for told in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(told).disabled = True
     return session
+
+
+def _check_connectors(lake: str, connectors: Path | None) -> None:
+    """See that Java will have the classes for a lake in an object store; raises ``ConfigurationError``."""
+    if connectors is None:
+        raise ConfigurationError(
+            f"the lake {lake} needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
+        )
+    if "PYSPARK_GATEWAY_PORT" in os.environ and not SparkConf().get("spark.jars", ""):
+        raise ConfigurationError(
+            f"spark-submit started Java without {connectors}, which the lake {lake} needs from the start",
+            hint=f"spark-submit --jars with all jars of {connectors}, separated by commas",
+        )
 
 
 def _java_options(*, small: bool) -> str:

@@ -21,6 +21,7 @@ from pipeline.lake.lake import Lake
 from pipeline.lake.locking import alone
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics, serve
+from pipeline.object_store import is_object_store
 from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS, SIDE
 from pipeline.session import running
@@ -59,6 +60,9 @@ def run(options: RollupOptions, session: SessionOptions, *, as_json: bool) -> No
         )
     if options.accept_gap and options.kafka is None:
         raise ConfigurationError("--accept-gap is for a gap in Kafka", hint="leave it out for files")
+    for place in (options.checkpoint, options.events or ""):
+        if is_object_store(place) and not is_object_store(options.lake):
+            raise ConfigurationError(f"{place} is in an object store, and the lake is not", hint="have both in one")
     check_events(options.events)
     check_lake(options.lake)
     metrics, small = StreamMetrics(), not options.every and has_few_lines(options.events)

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import pyarrow.fs as arrow_fs
 
+_AT_ONCE: Final = 16
 _MS: Final = 1_000_000  # nanoseconds
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -41,6 +43,18 @@ class Files:
     def make_folder(self, path: str) -> None:
         """Make the folder that a file is to be in, and those above it."""
         self.arrow.create_dir(self.at(path.rpartition("/")[0]), recursive=True)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes; raises ``FileNotFoundError``."""
+        with self.arrow.open_input_stream(self.at(path)) as stream:
+            return bytes(stream.read())
+
+    def read_all(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Give the bytes of many small files by their paths, without those that do not exist any more."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each waits for the other machine
+            for path, content in zip(paths, pool.map(self._read_or_none, paths), strict=True):
+                if content is not None:
+                    yield path, content
 
     def write(self, path: str, content: bytes) -> None:
         """Write or replace a file atomically; durable when it returns."""
@@ -76,6 +90,12 @@ class Files:
                 self.arrow.delete_file(self.at(path))
             else:
                 self.arrow.delete_dir(self.at(path))
+
+    def _read_or_none(self, path: str) -> bytes | None:
+        try:
+            return self.read(path)
+        except FileNotFoundError:
+            return None
 
     def _is_there(self, path: str) -> bool:
         return bool(self.arrow.get_file_info(self.at(path)).is_file)
@@ -115,6 +135,11 @@ class LocalFiles(Files):
         with contextlib.suppress(FileNotFoundError):  # a copy may have the time of its original
             return max(written, Path(self.at(path)).stat().st_ctime_ns // _MS)
         return written
+
+    def read_all(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Give the bytes of many small files by their paths, without those that do not exist any more."""
+        found = ((path, self._read_or_none(path)) for path in paths)
+        return ((path, content) for path, content in found if content is not None)
 
     def settle(self, paths: Iterable[str]) -> None:
         """Sync files and the folders that they are in; raises ``FileNotFoundError`` when one does not exist."""

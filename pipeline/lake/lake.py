@@ -186,10 +186,9 @@ class Lake:
         """
         found: dict[str, Manifest] = {}
         for _ in range(2):
-            for path in self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json"):
-                if path not in found:
-                    with suppress(FileNotFoundError):
-                        found[path] = decode_manifest(self.storage.read(path))
+            paths = self.storage.find(f"{_MANIFESTS}/{line}" if line else _MANIFESTS, ".json")
+            for path, text in self.storage.read_all([path for path in paths if path not in found]):
+                found[path] = decode_manifest(text)
         return [found[path] for path in sorted(found)]
 
     def manifest(self, line: str, name: str) -> Manifest:

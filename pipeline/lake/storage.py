@@ -16,7 +16,7 @@ from pipeline.lake.files import Files, LocalFiles
 from pipeline.object_store import SCHEME, is_object_store
 
 _SCHEMES: Final = ("file", "hdfs", SCHEME)
-_CHUNK: Final = 2**20
+_CHUNK: Final = 8 * 2**20
 _ROWS: Final = 200
 _GROUP: Final = 128 * 1024
 _LOOKS: Final = 5
@@ -28,12 +28,12 @@ class Storage:
     Raises
     ------
     ConfigurationError
-        The URI is invalid, or has another scheme, such as an object store's.
+        The URI is invalid, or has another scheme.
     """
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
-        self._files = _reached(self.root) if "://" in root else LocalFiles(self.root)
+        self._files = _reached(root) if "://" in root else LocalFiles(self.root)
         self._arrow = self._files.arrow
 
     def check(self) -> None:
@@ -71,8 +71,11 @@ class Storage:
 
     def read(self, path: str) -> bytes:
         """Return a file's bytes; raises ``FileNotFoundError``."""
-        with self._arrow.open_input_stream(self._files.at(path)) as stream:
-            return bytes(stream.read())
+        return self._files.read(path)
+
+    def read_all(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Give the bytes of many small files by their paths, without those that do not exist any more."""
+        return self._files.read_all(paths)
 
     def write(self, path: str, content: bytes) -> None:
         """Write or replace a file atomically; durable when it returns."""

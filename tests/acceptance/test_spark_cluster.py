@@ -14,9 +14,14 @@ import pytest
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import EVENTS, ROLLUPS
+from tests.harness.lake_places import LakePlace
 from tests.harness.process import ROOT, Child, free_port
 from tests.harness.trace_lines import blocks, settled
 from tests.harness.waiting import wait_until
+from tests.servers import need
+from tests.servers.s3_fixtures import bucket, lake_place, s3_server
+
+__all__ = ["bucket", "lake_place", "s3_server"]
 
 SPARK = Path(pyspark.__file__).parent
 NOW = 1_763_700_000_000
@@ -77,16 +82,36 @@ def rolled_up(place: Path) -> int:
 
 @pytest.mark.proof
 @pytest.mark.timeout(900)
-def test_spark_submit_rolls_files_up_on_a_standalone_cluster(tmp_path: Path, cluster: str, events: Path) -> None:
+def test_spark_submit_rolls_files_up_on_a_standalone_cluster(
+    tmp_path: Path, cluster: str, events: Path, lake_place: LakePlace
+) -> None:
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster, "--properties-file", str(SETTINGS)]
+    jars = ["--jars", ",".join(map(str, need("connectors").glob("*.jar")))] if lake_place.options else []
     job = [str(ROOT / "pipeline" / "__main__.py"), "rollup", "--events", str(events), "--once", "--late", CENTURY]
     with Child(
-        [*submit, "--conf", "spark.executor.memory=1g", *job, "--lake", str(tmp_path / "lake"), "--json"],
+        [
+            *(*submit, *jars, "--conf", "spark.executor.memory=1g", *job, "--lake", lake_place.name, "--json"),
+            *map(str, lake_place.options),
+        ],
         log=tmp_path / "submit.log",
         env=ENVIRONMENT | {"PATH": PATH},
     ) as submitted:
         assert submitted.wait(600) == 0, submitted.output()
-    assert rolled_up(tmp_path / "lake") == COUNT
+    assert rolled_up(lake_place.folder) == COUNT
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(300)
+def test_spark_submit_without_the_jars_of_a_bucket_is_told_of_them(
+    tmp_path: Path, events: Path, bucket: LakePlace
+) -> None:
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", "local[1]"]
+    job = [str(ROOT / "pipeline" / "__main__.py"), "rollup", "--events", str(events), "--lake", bucket.name]
+    with Child(
+        [*submit, *job, *map(str, bucket.options)], log=tmp_path / "submit.log", env=ENVIRONMENT | {"PATH": PATH}
+    ) as submitted:
+        assert submitted.wait(200) == 1
+        assert "spark-submit --jars" in submitted.output()
 
 
 @pytest.mark.proof

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,14 +12,18 @@ import pyarrow as pa
 import pyarrow.fs as arrow_fs
 import pytest
 
+from bus.errors import ConfigurationError
 from pipeline.lake.storage import Storage
 from tests.harness.lake_places import LakePlace
+from tests.harness.waiting import wait_until
 from tests.servers.s3_fixtures import bucket, s3_server
+from tests.servers.versitygw import S3Server
 
 __all__ = ["bucket", "s3_server"]
 
 PATH = "_manifests/line/a.json"
 WRITERS, ROUNDS = 8, 5
+AWAY_S = 4
 SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 
 
@@ -65,6 +70,13 @@ class StorageContract:
             storage.read(PATH)
         with pytest.raises(FileNotFoundError):
             storage.settle([PATH])
+
+    def test_many_are_read_at_once_but_for_those_that_are_gone(self, storage: Storage) -> None:
+        paths = [f"_manifests/line/{number}.json" for number in range(40)]
+        for path in paths[::2]:
+            storage.write(path, path.encode())
+        assert dict(storage.read_all(paths)) == {path: path.encode() for path in paths[::2]}
+        assert list(storage.read_all([])) == []
 
     def test_a_file_is_removed_and_a_folder_with_all_below_it(self, storage: Storage) -> None:
         kept = "events/line/b-1/x.parquet"
@@ -140,3 +152,27 @@ class TestObjectStore(OneWins):
     @pytest.fixture
     def storage(self, bucket: LakePlace) -> Storage:
         return Storage(bucket.name)
+
+    def test_a_server_that_is_away_for_a_while_is_waited_for(self, storage: Storage, s3_server: S3Server) -> None:
+        storage.write(PATH, b"before")
+        s3_server.kill()
+        began = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            created = pool.submit(storage.create, "_manifests/line/b.json", b"meanwhile")
+            read = [pool.submit(storage.read, PATH), pool.submit(storage.find, "_manifests", ".json")]
+            wait_until(lambda: time.monotonic() > began + AWAY_S, within=60, what="some time has passed")
+            assert not any(each.done() for each in (created, *read))
+            s3_server.start()
+            assert created.result(60)
+            assert read[0].result(60) == b"before"
+            assert PATH in read[1].result(60)
+
+    def test_a_bucket_that_is_not_there_and_wrong_keys_are_told(
+        self, bucket: LakePlace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="there is no bucket nobucket") as refused:
+            Storage("s3a://nobucket/lake").check()
+        assert "AWS_ENDPOINT_URL" in refused.value.hint
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        with pytest.raises(ConfigurationError, match="cannot be reached"):
+            Storage(bucket.name).check()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from bus.cli import run
 
+POM = "{http://maven.apache.org/POM/4.0.0}"
 MAVEN = """#!/bin/sh
 for word; do case "$word" in -DoutputDirectory=*) folder="${word#*=}" ;; esac; done
 mkdir -p "$folder"
+cp "$4" "${0%/*}/pom.xml"
 for jar in spark-kafka-4.jar mongo-spark-10.jar; do echo new > "$folder/$jar"; done
 """
 
@@ -41,6 +44,23 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path, capsys: pytest.Captu
     assert run(["pipeline", "connectors", str(tmp_path / "some" / "jars")]) == 0
     assert names(tmp_path / "some" / "jars") == ["mongo-spark-10.jar", "spark-kafka-4.jar"]
     assert "2 jars" in capsys.readouterr().out
+
+
+def test_maven_is_asked_for_every_source_and_for_nothing_that_spark_brings(tmp_path: Path) -> None:
+    assert run(["pipeline", "connectors", str(tmp_path / "jars")]) == 0
+    asked = ET.parse(tmp_path / "bin" / "pom.xml").getroot()
+    found = {of(each, "artifactId"): each for each in asked.iter(f"{POM}dependency")}
+    wanted = {"spark-sql-kafka-0-10_2.13", "mongo-spark-connector_2.13", "hadoop-aws", "spark-hadoop-cloud_2.13"}
+    assert wanted | {"s3", "s3-transfer-manager", "sts"} == set(found)
+    for each in found.values():
+        left_out = {of(one, "groupId") for one in each.iter(f"{POM}exclusion")}
+        assert left_out == {"*"} or {"org.apache.hadoop", "org.slf4j", "io.netty", "org.scala-lang"} <= left_out
+
+
+def of(element: ET.Element, name: str) -> str:
+    text = element.findtext(f"{POM}{name}")
+    assert text
+    return text
 
 
 def test_a_maven_that_copies_nothing_takes_nothing_away(
