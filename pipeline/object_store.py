@@ -28,7 +28,7 @@ _COMMITTERS: Final = {
     "spark.hadoop.fs.s3a.committer.name": "magic",
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
     "spark.sql.sources.commitProtocolClass": "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol",
-    "spark.sql.parquet.output.committer.class": ("org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter"),
+    "spark.sql.parquet.output.committer.class": "org.apache.spark.internal.io.cloud.BindingParquetOutputCommitter",
 }
 _REGION: Final = "us-east-1"  # where others than Amazon have none
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
