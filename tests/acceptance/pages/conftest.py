@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -42,6 +43,7 @@ class Kind(NamedTuple):
         }
 
 
+_ENDED_WITHIN: Final = 120.0
 _OPENED: Final = pytest.StashKey[list[tuple[Kind, Looker]]]()
 
 
@@ -107,11 +109,19 @@ class Chromium:
 _CHROMIUM: Final = Chromium()
 
 
-@pytest.hookimpl(trylast=True)  # behind the fixtures of the last test
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Close the browser where the tests of pages end."""
-    if nextitem is None or nextitem.path.parent != item.path.parent:
-        _CHROMIUM.close()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """Close the browser where the tests of pages end, and have an ending that takes too long end the process.
+
+    pytest-timeout looks no longer once a test has failed, and a browser may be what does not answer.
+    """
+    faulthandler.dump_traceback_later(_ENDED_WITHIN, exit=True)
+    try:
+        yield
+    finally:
+        if nextitem is None or nextitem.path.parent != item.path.parent:
+            _CHROMIUM.close()
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
