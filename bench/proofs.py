@@ -7,7 +7,9 @@ same proof by ``bus pipeline serve``, whose session stays, with the bus up.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -60,7 +62,8 @@ class Done(NamedTuple):
 
 
 def measure(run: Run) -> list[Row]:
-    """Return the rows of each size."""
+    """Return the rows of each size, on a machine that was prepared."""
+    subprocess.run(module("pipeline", "prepare"), check=True, capture_output=True, timeout=WITHIN)
     return [row for messages in SIZES.get(run.size, NORMAL_SIZES) for row in rows_of(run, messages)]
 
 
@@ -155,10 +158,12 @@ def run_once(argv: Sequence[str], folder: Path) -> Done:
     logs = folder / "logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir()
-    (logs / "spark-defaults.conf").write_text(_EVENT_LOG.format(folder=(logs / "events").as_uri()))
+    (logs / "spark.properties").write_text(_EVENT_LOG.format(folder=(logs / "events").as_uri()))
     (logs / "events").mkdir()
+    # As SPARK_CONF_DIR it would be a folder on Java's class path, with which Java maps no classes that it kept.
+    given = f"--properties-file {shlex.quote(str(logs / 'spark.properties'))} pyspark-shell"
     began, spent = time.monotonic(), Spent()
-    with Child(argv, log=logs / "log", env={"SPARK_CONF_DIR": str(logs)}) as child:
+    with Child(argv, log=logs / "log", env={"PYSPARK_SUBMIT_ARGS": given}) as child:
         while child.running:
             spent.look(child.pid)
             time.sleep(_LOOK)

@@ -76,7 +76,12 @@ def bytes_of(files: Iterable[Path]) -> int:
 
 def sync_directory(directory: Path) -> None:
     """Make the directory's entries durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    sync(directory, os.O_DIRECTORY)
+
+
+def sync(path: Path, flags: int = 0) -> None:
+    """Make durable what others wrote to a file; ``flags`` are those of ``open`` besides."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +19,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from bus.errors import ConfigurationError
+from pipeline.class_archive import mapping_options
 from pipeline.connectors import jars_in
 from pipeline.errors import JobFailed, line_of
 from pipeline.object_store import is_object_store, spark_settings
@@ -81,6 +82,7 @@ def open_session(
     ui: bool = False,
     small: bool = False,
     lake: str = "",
+    java_options: Sequence[str] | None = None,
 ) -> SparkSession:
     """Return the session of a job.
 
@@ -98,6 +100,8 @@ def open_session(
         Folder of the connectors' jars (``bus pipeline connectors``); None when the job reads files only.
     lake
         Its root, which may be in an object store.
+    java_options
+        Of the driver in local mode; None to have it map Spark's classes where ``bus pipeline prepare`` kept them.
 
     Raises
     ------
@@ -112,7 +116,7 @@ def open_session(
         builder = builder.master(master)
         if master.startswith("local"):
             settings |= _LOCAL_SMALL if small else _LOCAL
-            settings |= {"spark.driver.memory": memory, _JAVA: _java_options(small=small)}
+            settings |= {"spark.driver.memory": memory, _JAVA: _java_options(java_options, small=small)}
     if is_object_store(lake):
         _check_connectors(lake, connectors)
         settings |= spark_settings()
@@ -148,14 +152,14 @@ def _check_connectors(lake: str, connectors: Path | None) -> None:
         )
 
 
-def _java_options(*, small: bool) -> str:
+def _java_options(more: Sequence[str] | None, *, small: bool) -> str:
     """Return the options of Java; the collector is left out where the environment names one, for it takes only one."""
     options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     if small:  # the second compiler takes more time than it saves before millions of rows
         options.append("-XX:TieredStopAtLevel=1")
     if not any("GC" in os.environ.get(name, "") for name in _JAVA_ENVIRONMENT):
         options.append("-XX:+UseSerialGC" if small else "-XX:+UseParallelGC")
-    return " ".join(options)
+    return " ".join([*options, *(mapping_options() if more is None else more)])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import msgspec
 
 from bus.backups.manifest import NAME, Manifest, Part, find_manifest, write_manifest
 from bus.errors import BackupError, SpoolLocked
-from bus.files import make_directory, make_private, sync_directory
+from bus.files import make_directory, make_private, sync, sync_directory
 from bus.spool.lock import FILE_NAME, OwnerLock
 
 FILES: Final = "files"
@@ -156,11 +156,7 @@ def _chunks(read: Callable[[int], bytes]) -> Iterable[bytes]:
 
 def _synced(path: Path) -> tuple[int, str]:
     """Make a file durable, and return its size and hash as they are read from it then."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(path)
     return path.stat().st_size, digest_of(path)
 
 

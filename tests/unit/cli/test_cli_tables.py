@@ -57,6 +57,7 @@ WITHOUT_TABLES = {
     *("alarms show", "alarms ack", "alarms silence", "alarms unsilence"),
     *("key create", "key set", "key revoke", "user add", "user reset-password", "user block", "user unblock"),
     *("user rm", "pipeline rollup", "pipeline rebuild", "pipeline compact", "pipeline replay", "pipeline connectors"),
+    "pipeline prepare",
     "pipeline serve",
 }
 

@@ -47,12 +47,14 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Builder:
     monkeypatch.setattr(session, "SparkSession", type("Spark", (), {"builder": made}))
     for name in ("SPARK_ENV_LOADED", "SPARK_SUBMIT_OPTS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session, "mapping_options", lambda: [MAPS])
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     return made
 
 
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 JAVA = "spark.driver.extraJavaOptions"
+MAPS = "-XX:SharedArchiveFile=/kept.jsa"
 LOCAL = {"spark.driver.memory", "spark.sql.shuffle.partitions", "spark.driver.extraJavaOptions"}
 
 
@@ -137,3 +139,11 @@ def test_spark_submit_says_where_a_job_runs(builder: Builder, monkeypatch: pytes
     monkeypatch.setenv("SPARK_ENV_LOADED", "1")
     open_session("x")
     assert not (LOCAL | {"spark.master"}) & set(builder.given)
+
+
+def test_java_maps_the_classes_that_were_kept_but_where_they_are_being_written(builder: Builder) -> None:
+    open_session("a job", small=True)
+    assert MAPS in builder.given[JAVA].split()
+    open_session("a job", java_options=["-XX:ArchiveClassesAtExit=/fresh"])
+    assert MAPS not in builder.given[JAVA]
+    assert "-XX:ArchiveClassesAtExit=/fresh" in builder.given[JAVA].split()
