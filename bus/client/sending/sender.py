@@ -212,16 +212,18 @@ class Sender:
         self._lanes[lane].fail(self._clock.monotonic(), retry_after)
 
     def _rename(self, records: list[Record], now: int) -> None:
-        """Give new ids to lines whose ids were refused as too old; a lane where that did not help backs off."""
-        renamed = []
+        """Give new ids to lines whose times were refused; a lane where that did not help backs off."""
+        renamed, again = [], set()
         for record in records:
             line = decode_line(record.payload)
             if line.original_id:
-                self._back_off(record.lane)
+                again.add(record.lane)
             fresh = msgspec.structs.replace(line, id=new_id(now), original_id=line.original_id or line.id)
             if self._confirms is not None:
                 self._confirms.renamed(line.id, fresh.id)
             renamed.append(NewRecord(record.lane, encode_line(fresh), record.time))
+        for lane in again:
+            self._back_off(lane)
         if renamed:
             self._exchange(records, renamed)
 

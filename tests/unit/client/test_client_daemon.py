@@ -279,6 +279,17 @@ def test_a_clock_that_never_fits_makes_no_storm(here: World) -> None:
     assert here.counts() == (1, 0)
 
 
+def test_a_clock_that_fits_again_is_soon_known_however_many_wait(here: World) -> None:
+    for _ in range(30):
+        here.send()
+    here.judge = lambda line: refused(line, 422, "id_time")
+    assert here.work() == 0.25, "a request is refused once, and not each of its lines"
+    here.judge = accepted
+    here.time.elapsed = 0.25
+    here.work()
+    assert here.counts() == (0, 0)
+
+
 def test_a_request_too_large_for_a_proxy_is_halved_and_a_single_line_set_aside(here: World) -> None:
     ids = [here.send(body=b"x" * 100) for _ in range(5)]
     huge = here.send(body=b"x" * 5000)
