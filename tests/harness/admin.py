@@ -142,8 +142,9 @@ class Admin:
 
     def _is_renamed(self, destination: str, first_id: str) -> bool:
         query = {"destination": destination, "ref": first_id, "limit": 1}
-        # One that is found by its own id has come since the search, and is in the next one.
-        return any(item["id"] != first_id for item in self._document("GET", "/api/v1/messages", params=query)["items"])
+        found = self._document("GET", "/api/v1/messages", params=query)["items"]
+        # One that has come since the search is in the next one, with what is not final of it.
+        return any(item["id"] != first_id and item["status"] in FINAL for item in found)
 
     def _document(self, verb: str, path: str, **options: Any) -> dict[str, Any]:
         answer = self._http.request(verb, path, **options)
