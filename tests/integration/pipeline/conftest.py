@@ -9,8 +9,9 @@ from tests.harness.bus_process import BusProcess
 from tests.harness.spark import spark_session
 from tests.harness.subscribers import SubscriberProcess
 from tests.servers.mongodb_fixtures import database, mongodb, patient
+from tests.servers.s3_fixtures import bucket, s3_server
 
-__all__ = ["database", "mongodb", "patient"]
+__all__ = ["bucket", "database", "mongodb", "patient", "s3_server"]
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,8 @@ import dataclasses
 import random
 import shutil
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -14,25 +16,28 @@ from pipeline.jobs import rollup
 from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
+from pipeline.session import small_run
 from pipeline.sources.lines import from_files
 from pipeline.transforms.hearing import Patience
 from pipeline.transforms.stored import Store
 from tests.harness.accounts import delivered_messages, ends_of, moment, one_message, without, witness
-from tests.harness.spark import CORES
+from tests.harness.spark import CORES, large_run
 from tests.harness.trace_lines import Event, told
 
 NOW = int(time.time() * 1000)
 START = NOW - 8 * 3_600_000
 PATIENCE = Patience(allowance=600, horizon=3600)
+Planning = Callable[[SparkSession], AbstractContextManager[None]]
 Found = tuple[set[tuple[str, str]], dict[tuple[str, str], int], Proof]
 
 
 @dataclasses.dataclass
 class Bus:
-    """A folder of trace events, and the lake that the real rollup job makes of it."""
+    """A folder of trace events, the lake that the real rollup job makes of it, and how proofs of it are planned."""
 
     spark: SparkSession
     folder: Path
+    planned: Planning = small_run
     seq: int = 0
 
     @property
@@ -73,7 +78,7 @@ class Bus:
     ) -> Found:
         """Prove, in one of both ways; what was proven already is no news ``again``."""
         plan = Plan(moment(now), patience=PATIENCE, screens=screens)
-        with reconciled(self.spark, self.lake, plan, store) as proof:
+        with self.planned(self.spark), reconciled(self.spark, self.lake, plan, store) as proof:
             lost = {(row.id, row.subscription) for row in missing(proof).collect()}
             counts: dict[tuple[str, str], int] = {}
             for row in totals(proof):
@@ -87,8 +92,12 @@ def gaps_of(proof: Proof) -> list[Row]:
 
 
 @pytest.fixture
-def bus(spark, tmp_path):
-    return Bus(spark, tmp_path)
+def bus(request, spark, tmp_path):
+    return Bus(spark, tmp_path, getattr(request, "param", small_run))
+
+
+in_either_session = pytest.mark.parametrize("bus", [small_run, large_run], indirect=True)
+"""Both ways in which commands set a session up, by how much they read."""
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +122,7 @@ def test_exactly_what_was_removed_is_found(bus, planted, screens):
 
 
 @pytest.mark.proof
+@in_either_session
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("messages", "step", "removed"), [(3_000, 5_000, 7), (100_000, 250, 200)])
 def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing(bus, messages, step, removed):
@@ -129,6 +139,7 @@ def test_exactly_what_was_removed_is_found_and_a_run_without_news_writes_nothing
 
 
 @pytest.mark.proof
+@in_either_session
 @pytest.mark.timeout(600)
 def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
     events = delivered_messages(START, 30, 5_000)
@@ -160,6 +171,7 @@ def test_what_comes_late_is_awaited_and_amends_what_was_final(bus):
 
 
 @pytest.mark.proof
+@in_either_session
 @pytest.mark.timeout(600)
 def test_what_memory_had_no_room_to_tell_is_explained_by_the_store_and_hides_no_loss(bus):
     told_of, undelivered, unheard, *others = [one_message(START + place * 1_000) for place in range(60)]

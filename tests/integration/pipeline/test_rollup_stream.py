@@ -17,20 +17,20 @@ from pipeline.lake.storage import Storage
 from pipeline.schemas import BLOCKS, EVENTS, PROGRESS, QUALITY
 from pipeline.sources.lines import from_files
 from tests.harness.rollups import assert_agrees, read_rollups, read_side
-from tests.harness.spark import CORES
+from tests.harness.spark import CORES, reaching_buckets
 from tests.harness.trace_lines import block, settled
 from tests.harness.trace_traffic import START, write_traffic
 
 SMALL = 0.001  # MiB: a file a batch
 
 
-def run(spark, folder: Path, root: Path, batch: float = 256) -> Lake:
-    lake = Lake(Storage(str(root / "lake")))
+def run(spark, folder: Path, root: Path | str, batch: float = 256) -> Lake:
+    lake = Lake(Storage(f"{root}/lake"))
     start(
         spark,
         lake,
         from_files(spark, str(folder), batch=batch),
-        Plan(str(root / "checkpoint"), every=0, partitions=CORES),
+        Plan(f"{root}/checkpoint", every=0, partitions=CORES),
     ).wait()
     return lake
 
@@ -54,6 +54,12 @@ def test_rollups_agree_with_a_count_made_by_hand(spark, rolled_up):
     assert len(lake.manifests(READ_LINE)) > 1
     assert traffic.repeated
     assert_agrees(read_rollups(spark, lake), traffic)
+
+
+def test_they_agree_in_a_bucket(spark, tmp_path, bucket):
+    traffic = write_traffic(tmp_path / "events", 200, files=1, per_block=20)
+    with reaching_buckets(spark):
+        assert_agrees(read_rollups(spark, run(spark, tmp_path / "events", bucket.name)), traffic)
 
 
 def test_what_does_not_count_is_kept_aside(spark, rolled_up):
