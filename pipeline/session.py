@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -145,11 +145,17 @@ def _check_connectors(lake: str, connectors: Path | None) -> None:
         raise ConfigurationError(
             f"the lake {lake} needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"
         )
-    if "PYSPARK_GATEWAY_PORT" in os.environ and not SparkConf().get("spark.jars", ""):
+    if "PYSPARK_GATEWAY_PORT" in os.environ and not _submitted_jars():
         raise ConfigurationError(
             f"spark-submit started Java without {connectors}, which the lake {lake} needs from the start",
             hint=f"spark-submit --jars with all jars of {connectors}, separated by commas",
         )
+
+
+def _submitted_jars() -> str:
+    """Return the jars that ``spark-submit`` was given, separated by commas."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - Java has them, and is asked for them only once it is known
+    return SparkConf().get("spark.jars", "")
 
 
 def _java_options(more: Sequence[str] | None, *, small: bool) -> str:

@@ -80,17 +80,24 @@ def rolled_up(place: Path) -> int:
     return sum(file.rows for file in lake.files(EVENTS)) if lake.files(ROLLUPS) else 0
 
 
+def _for_a_bucket() -> list[str]:
+    """Return the options of ``spark-submit``: Java's jars, and what executors are to reach it by."""
+    given = [f"spark.executorEnv.{name}={value}" for name, value in os.environ.items() if name.startswith("AWS_")]
+    jars = ",".join(map(str, need("connectors").glob("*.jar")))
+    return ["--jars", jars, *(word for setting in given for word in ("--conf", setting))]
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_spark_submit_rolls_files_up_on_a_standalone_cluster(
     tmp_path: Path, cluster: str, events: Path, lake_place: LakePlace
 ) -> None:
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", cluster, "--properties-file", str(SETTINGS)]
-    jars = ["--jars", ",".join(map(str, need("connectors").glob("*.jar")))] if lake_place.options else []
+    bucket = _for_a_bucket() if lake_place.options else []
     job = [str(ROOT / "pipeline" / "__main__.py"), "rollup", "--events", str(events), "--once", "--late", CENTURY]
     with Child(
         [
-            *(*submit, *jars, "--conf", "spark.executor.memory=1g", *job, "--lake", lake_place.name, "--json"),
+            *(*submit, *bucket, "--conf", "spark.executor.memory=1g", *job, "--lake", lake_place.name, "--json"),
             *map(str, lake_place.options),
         ],
         log=tmp_path / "submit.log",
