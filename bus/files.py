@@ -76,12 +76,12 @@ def bytes_of(files: Iterable[Path]) -> int:
 
 def sync_directory(directory: Path) -> None:
     """Make the directory's entries durable."""
-    sync(directory, os.O_DIRECTORY)
+    sync(directory)
 
 
-def sync(path: Path, flags: int = 0) -> None:
-    """Make durable what others wrote to a file; ``flags`` are those of ``open`` besides."""
-    descriptor = os.open(path, os.O_RDONLY | flags)
+def sync(path: Path) -> None:
+    """Make durable what anybody wrote to a file, or the entries of a directory."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
