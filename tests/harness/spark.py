@@ -58,10 +58,12 @@ def reaching_buckets(session: SparkSession) -> Iterator[None]:
     for name, value in settings.items():
         hadoop.set(name.removeprefix(_HADOOP), value)
     planned = {name: value for name, value in settings.items() if not name.startswith(_HADOOP)}
-    with configured(session, planned):
-        yield
-    for name in CHECKPOINTS:
-        session.conf.unset(name)
+    try:
+        with configured(session, planned):
+            yield
+    finally:
+        for name in CHECKPOINTS:  # the stream sets them
+            session.conf.unset(name)
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
