@@ -209,8 +209,15 @@ def silent(session: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def running(name: str, options: SessionOptions, lake: str, *, small: bool = False) -> Iterator[SparkSession]:
-    """Give the session of a command on a lake, ``small`` as ``open_session`` says, and stop it.
+def running(
+    name: str,
+    options: SessionOptions,
+    lake: str,
+    *,
+    small: bool = False,
+    java_options: Sequence[str] | None = None,
+) -> Iterator[SparkSession]:
+    """Give the session of a command on a lake, all else as ``open_session`` says, and stop it.
 
     Raises
     ------
@@ -220,7 +227,7 @@ def running(name: str, options: SessionOptions, lake: str, *, small: bool = Fals
         Spark failed, or its own process ended in the middle; a stream's own error is left to the caller.
     """
     with _own_interrupt():
-        session = open_session(name, small=small, lake=lake, **asdict(options))
+        session = open_session(name, small=small, lake=lake, java_options=java_options, **asdict(options))
     try:
         yield session
     except (StreamingQueryException, BrokenPipeError):  # a broken pipe is of the command's standard output

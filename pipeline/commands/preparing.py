@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from subprocess import Popen, TimeoutExpired
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -16,7 +16,8 @@ from bus.errors import ConfigurationError
 from bus.files import make_directory, sync, sync_directory
 from pipeline.class_archive import archive_file, writing_options
 from pipeline.errors import JobFailed
-from pipeline.session import open_session
+from pipeline.options import SessionOptions
+from pipeline.session import running
 
 _WRITTEN_WITHIN: Final = 300.0
 """Seconds; an idle machine of two cores needs four."""
@@ -58,22 +59,25 @@ def run(*, as_json: bool) -> None:
 
 def _write(fresh: Path, rows: Path) -> None:
     """Have a session do what all jobs do, read and write Parquet files, and Java end."""
-    session = open_session("prepare", master="local[1]", small=True, java_options=writing_options(fresh))
-    gateway: Any = SparkContext._gateway  # noqa: SLF001 - nothing public ends Java
-    java: Popen[bytes] = gateway.proc
-    try:
+    options, java_options = SessionOptions(master="local[1]"), writing_options(fresh)
+    with running("prepare", options, "", small=True, java_options=java_options) as session:
+        gateway: Any = SparkContext._gateway  # noqa: SLF001 - nothing public ends Java
         session.range(1000).selectExpr("id", "id % 7 AS k").write.parquet(str(rows))
         session.read.parquet(str(rows)).groupBy("k").count().collect()
-        session.stop()
-        gateway.proc.stdin.close()  # its sign to end
-        code = java.wait(_WRITTEN_WITHIN)
-    except TimeoutExpired:
-        code = None
-    finally:
-        java.kill()
-        java.wait()
-    if code or not fresh.exists():
+    if _ended(gateway.proc) != 0 or not fresh.exists():
         raise JobFailed(
             "Java kept no classes; commands start as they did",
             hint="it says above what hinders it: a folder on its class path (conf), an agent, a full disk",
         )
+
+
+def _ended(java: Any) -> int | None:
+    """End Java, a ``Popen``, and return its exit code; None if that took too long and it was killed."""
+    java.stdin.close()  # its sign to end
+    try:
+        return int(java.wait(_WRITTEN_WITHIN))
+    except TimeoutExpired:
+        return None
+    finally:
+        java.kill()
+        java.wait()

@@ -88,9 +88,11 @@ def test_what_is_kept_is_mapped_and_changes_nothing_that_is_said(cache: Path, ro
         assert roll_up() == plain
 
 
-@pytest.mark.parametrize("hindered_by", ["folder", "agent"])
+@pytest.mark.parametrize(
+    ("hindered_by", "said"), [("folder", "non-empty directory"), ("agent", "does not support native JVMTI agent")]
+)
 def test_what_hinders_java_is_said_and_leaves_nothing(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, hindered_by: str
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, hindered_by: str, said: str
 ) -> None:
     if hindered_by == "folder":
         (tmp_path / "conf").mkdir()
@@ -100,5 +102,6 @@ def test_what_hinders_java_is_said_and_leaves_nothing(
         monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n")
     done = pipeline("prepare", "--json")
     assert (done.returncode, list(cache.iterdir())) == (1, [])
+    assert said in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in done.stderr
-    print(done.stdout, done.stderr)
