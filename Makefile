@@ -1,9 +1,11 @@
-PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 SERVER := $(VENV)/.server
 STAMP := $(VENV)/.installed
+SITE := $(VENV)/.site
+LOCKED := $(VENV)/.locked
+CHOICE := $(VENV)/.choice
 DATA ?= data
 PORT ?= 8700
 COUNT ?= 1000000
@@ -15,20 +17,23 @@ PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run install check sbom test test-quick proof $(PROOFS) proofs-page mutants bench images docs dashboards texts million events servers constraints clean help
+.PHONY: run install site check sbom test test-quick proof $(PROOFS) proofs-page mutants bench images docs dashboards texts million events servers constraints clean help
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
-# The fastest Python of this machine, unless one is named or there is a virtual environment already.
-run: PYTHON = $(shell python3 bench/fastest.py)
 run: $(SERVER) ## Start the bus with its embedded default.
 	$(BIN)/bus up --data $(DATA) --port $(PORT)
 
 install: $(STAMP) ## Install all that development needs.
+	@cat $(CHOICE)
 
+# The fastest Python of this machine, unless PYTHON names one.
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(VENV)
+	@python3 bench/fastest.py $(PYTHON) > $(CHOICE).new && cat $(CHOICE).new
+	"$$(sed 's/:.*//' $(CHOICE).new)" -m venv $(VENV)
+	@mv $(CHOICE).new $(CHOICE)
 
 $(SERVER): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[server]'
@@ -38,7 +43,17 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[server,alarms,kafka,rabbitmq,mongodb,zookeeper,oidc,pipeline,dev]'
 	@touch $(SERVER) $(STAMP)
 
-check: $(STAMP) ## Lint, types, direction of imports, licences and known faults of what is installed.
+# Only the tests of the site fail where this cannot be installed.
+site: $(SITE)
+$(SITE): pyproject.toml constraints.txt | $(STAMP)
+	$(PIP) --editable '.[docs]'
+	@touch $(SITE)
+
+$(LOCKED): pyproject.toml constraints.txt | $(STAMP)
+	$(BIN)/python -m tests.supply lock
+	@touch $(LOCKED)
+
+check: $(STAMP) $(LOCKED) ## Lint, types, direction of imports; the lock, licences and known faults of what is installed.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -54,6 +69,7 @@ servers: $(STAMP) ## Install the real servers and payloads that tests need.
 
 test: $(STAMP) ## Everything but the proofs, on real processes.
 	$(MAKE) --jobs 2 check servers
+	-$(MAKE) site
 	$(PYTEST) -m "not proof" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --guard
 
 test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a minute.
@@ -92,7 +108,7 @@ events: $(STAMP) ## Put 1,000,000 trace events (COUNT) of a day into the lake LA
 images: servers ## Take the pictures of the pages for the docs anew.
 	$(BIN)/python -m tests.acceptance.pages.pictures docs/images
 
-docs: $(STAMP) ## Build the site of the docs: build/site, to be read with any web server.
+docs: site ## Build the site of the docs: build/site, to be read with any web server.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 dashboards: $(STAMP) ## Write the dashboards of Grafana and the rules of Prometheus anew.
@@ -102,8 +118,8 @@ dashboards: $(STAMP) ## Write the dashboards of Grafana and the rules of Prometh
 texts: $(STAMP) ## Bring the Chinese texts of the pages into step with the code.
 	$(BIN)/python -m tests.texts
 
-constraints: $(STAMP) ## Pin what is installed now.
-	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
+constraints: $(STAMP) ## Lock what pyproject.toml asks for, for every Python that it allows.
+	$(BIN)/python -m tests.supply relock
 
 clean: ## Remove what these targets made.
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache data

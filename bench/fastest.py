@@ -1,4 +1,4 @@
-"""Names the fastest Python of this machine for ``make run``; needs nothing but a Python, since none is set up yet.
+"""Names the fastest Python of this machine, and why it is taken; needs nothing but a Python, since none is set up yet.
 
 One that is built with profile-guided optimisation takes a fifth less. How a build was made cannot be asked of each, so
 they are measured.
@@ -62,6 +62,22 @@ def fastest(own: str, seconds: Mapping[str, float]) -> str:
     return best if own not in seconds or seconds[best] < WORTH_IT * seconds[own] else own
 
 
+def reason(taken: str, seconds: Mapping[str, float]) -> str:
+    """Return in words why this one is taken."""
+    others = ", ".join(f"{python} {took:.2f} s" for python, took in seconds.items() if python != taken)
+    if not others:
+        return "the only one of its version here"
+    return f"{seconds[taken]:.2f} s for the same work; {others}"
+
+
+def main(*named: str) -> None:
+    """Print the path of the Python to take, a colon, its version and the reason."""
+    own = sys.executable
+    seconds = {} if named else measured(candidates(own, [*os.environ.get("PATH", "").split(os.pathsep), *PLACES]))
+    taken = named[0] if named else fastest(own, seconds)
+    version = subprocess.run([taken, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    print(f"{taken}: {version.strip()}, {'named by PYTHON' if named else reason(taken, seconds)}")
+
+
 if __name__ == "__main__":
-    others = candidates(sys.executable, [*os.environ.get("PATH", "").split(os.pathsep), *PLACES])
-    print(fastest(sys.executable, measured(others)))
+    main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""``python -m tests.supply licences|audit|sbom [FILE]``."""
+"""``python -m tests.supply lock|relock|licences|audit|sbom [FILE]``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.harness.process import ROOT
+from tests.supply import lock
 from tests.supply.audit import audit
 from tests.supply.bill import bill
 from tests.supply.installed import product
@@ -20,6 +21,11 @@ ANSWERS: Final = ROOT / ".cache" / "audit"
 def main(what: str, *arguments: str) -> int:
     """Do what is asked for, and return the exit code."""
     match what:
+        case "lock":
+            return _told(list(lock.complaints()), "lock: it holds for every Python that is allowed")
+        case "relock":
+            lock.write()
+            return _told((), str(lock.LOCK))
         case "licences":
             return _told(complaints(product()), "licences: all are allowed")
         case "audit":
@@ -32,7 +38,7 @@ def main(what: str, *arguments: str) -> int:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(bill(product()), "utf-8")
             return _told((), str(file))
-    return _told([f"{what}: licences, audit or sbom"], "")
+    return _told([f"{what}: lock, relock, licences, audit or sbom"], "")
 
 
 def _told(findings: Sequence[str], well: str) -> int:

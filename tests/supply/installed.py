@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from tests.harness.process import ROOT
 
-_DEVELOPMENT: Final = "dev"
+_DEVELOPMENT: Final = {"dev", "docs"}
 
 
 class NotInstalled(Exception):
@@ -53,7 +53,7 @@ def wanted() -> list[str]:
 def _wanted() -> Iterator[Requirement]:
     described = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras: Mapping[str, Sequence[str]] = described["optional-dependencies"]
-    asked = [each for name, extra in extras.items() if name != _DEVELOPMENT for each in extra]
+    asked = [each for name, extra in extras.items() if name not in _DEVELOPMENT for each in extra]
     yield from map(Requirement, [*described["dependencies"], *asked])
 
 

@@ -39,6 +39,16 @@ def test_each_is_measured_once_whatever_names_it_has_and_only_one_that_can(tmp_p
     assert list(fastest.measured(found, rounds=1)) == [sys.executable]
 
 
-def test_it_names_one_that_is_there() -> None:
-    done = subprocess.run([sys.executable, "bench/fastest.py"], capture_output=True, text=True, timeout=60, check=True)
-    assert Path(done.stdout.strip()).exists()
+def test_the_reason_names_the_others() -> None:
+    assert fastest.reason("own", {"own": 1.0}) == "the only one of its version here"
+    assert fastest.reason("own", {"own": 1.0, "other": 0.95}) == "1.00 s for the same work; other 0.95 s"
+
+
+@pytest.mark.parametrize("named", [(), (sys.executable,)])
+def test_it_prints_which_it_takes_and_why(named: tuple[str, ...]) -> None:
+    argv = [sys.executable, "bench/fastest.py", *named]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    path, said = done.stdout.splitlines()[0].split(": ", 1)
+    assert Path(path).exists()
+    assert said.startswith("Python 3.")
+    assert said.endswith(", named by PYTHON") == bool(named)

@@ -41,8 +41,8 @@ def test_the_context_has_what_is_copied_and_nothing_else():
 def test_every_extra_of_a_server_is_installed():
     (install,) = [step.rest for step in BUILD.steps if "pip install" in step.rest]
     (extras,) = re.findall(r"'\.\[([a-z,]+)\]'", install)
-    # Not the pipeline's, nor what only producers and developers have.
-    assert set(extras.split(",")) == set(PROJECT["project"]["optional-dependencies"]) - {"pipeline", "otel", "dev"}
+    elsewhere = {"pipeline", "otel", "dev", "docs"}
+    assert set(extras.split(",")) == set(PROJECT["project"]["optional-dependencies"]) - elsewhere
     assert "--constraint constraints.txt" in install
 
 
