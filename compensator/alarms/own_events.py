@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from bus.client.network.http import ReceiverClient, Reply
-from bus.client.spooling.line import Line
+from bus.client.spooling.line import Head, Line
 from bus.domain.health.facts import Facts, Lane
 from bus.domain.health.incidents import Watch
 from bus.domain.own_events import CODE, OwnEvent, own_event
@@ -116,7 +116,7 @@ class OwnEventSender:
     def _post(self, url: str, events: Sequence[OwnEvent]) -> Reply:
         client = ReceiverClient(url, self._api_key or None, self._clock, _WITHIN, self._transport)
         try:
-            return client.post([_line(event) for event in events], [event.id for event in events])
+            return client.post([_line(event) for event in events], [Head(event.id, CODE) for event in events])
         finally:
             client.close()
 

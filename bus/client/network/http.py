@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import httpx
 
     from bus.client.options import WallAndMonotonic
+    from bus.client.spooling.line import Head
 
 THREAD: Final = "bus-send"
 """The daemon's name."""
@@ -63,7 +64,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What became of one line."""
+    """The receiver's answer to one line; a duplicate may have the id of the message that it repeats."""
 
     status: str
     id: str | None = None
@@ -184,11 +185,17 @@ class ReceiverClient:
         )
 
     def post(
-        self, lines: Sequence[bytes], ids: Sequence[str], *, is_straight: bool = False, queue: QueueReport | None = None
+        self,
+        lines: Sequence[bytes],
+        heads: Sequence[Head],
+        *,
+        is_straight: bool = False,
+        queue: QueueReport | None = None,
     ) -> Reply:
         """Send lines and return what the receiver said; raises nothing that a network or a peer can cause.
 
-        ``ids`` are those in the lines: an answer that takes a message under another id is not a receiver's.
+        ``heads`` are those of the lines: an answer that takes a message under another id is no receiver's, unless the
+        message may repeat another.
         ``is_straight`` tells the receiver that no disk of this machine has them, ``queue`` what waits there.
         """
         httpx = self._httpx
@@ -199,7 +206,7 @@ class ReceiverClient:
                 headers[SOURCE.encode()] = queue.source.encode()
         try:
             with self._http.stream("POST", self._address, content=b"\n".join(lines), headers=headers) as response:
-                return self._read(response, ids)
+                return self._read(response, heads)
         except (httpx.WriteTimeout, httpx.ReadTimeout) as error:
             return Reply(None, f"no answer within {self._timeout:g} s ({type(error).__name__})", splits=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
@@ -231,7 +238,7 @@ class ReceiverClient:
         """Give up the connection."""
         self._http.close()
 
-    def _read(self, response: httpx.Response, ids: Sequence[str]) -> Reply:
+    def _read(self, response: httpx.Response, heads: Sequence[Head]) -> Reply:
         body = self._body(response)
         date = _date(response.headers.get("date"))
         if response.status_code != _OK:
@@ -245,9 +252,9 @@ class ReceiverClient:
             )
         if body is None:
             return Reply(None, "the answer is too long, or came too slowly, to be a receiver's", splits=True)
-        results = _results(body, ids)
+        results = _results(body, heads)
         if results is None:
-            return Reply(None, f"{self._address} answered 200, but not as a receiver does")
+            return Reply(None, f"{self._address} answered 200, but not as a receiver does", _OK, splits=True)
         return Reply(results, status=_OK, date=date)
 
     def _body(self, response: httpx.Response) -> bytes | None:
@@ -291,15 +298,21 @@ def _is_ours_to_tell(record: logging.LogRecord) -> bool:
     return record.threadName not in (THREAD, EVENTS_THREAD, STRAIGHT_THREAD)
 
 
-def _results(body: bytes, ids: Sequence[str]) -> list[Result] | None:
+def _results(body: bytes, heads: Sequence[Head]) -> list[Result] | None:
     try:
         results = msgspec.json.decode(body, type=_Results).results
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if len(results) != len(ids):
+    if len(results) != len(heads):
         return None
-    fits = all(result.id == given or not result.is_taken for result, given in zip(results, ids, strict=True))
-    return results if fits else None
+    return results if all(map(_is_of, results, heads)) else None
+
+
+def _is_of(result: Result, head: Head) -> bool:
+    """Whether a receiver may answer this to a line."""
+    if result.status == "duplicate" and head.may_repeat_another:
+        return bool(result.id)
+    return result.status == "rejected" or (result.is_taken and result.id == head.id)
 
 
 def _reason(response: httpx.Response, body: bytes) -> Reason:

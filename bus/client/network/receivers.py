@@ -57,13 +57,13 @@ class Receivers:
 
         One of a leader that fails as a whole is refused for a moment, line by line.
         """
-        reply = self.client(target).post(batch.lines, batch.ids, queue=queue)
+        reply = self.client(target).post(batch.lines, batch.heads, queue=queue)
         if target == CONFIGURED or reply.results is not None or (reply.splits and reply.status):
             return reply
         _log.warning("%s takes no messages (%s); %s is asked again", target, reply.failure, self._options.url)
         self.forget(target)
         reason = Reason(_AWAY, detail=reply.failure, retry_after=_SOON)
-        return Reply([Result("rejected", given, reason) for given in batch.ids])
+        return Reply([Result("rejected", head.id, reason) for head in batch.heads])
 
     def learn(self, target: str, batch: Batch, reply: Reply) -> set[str]:
         """Note who is to be sent to instead; return the lanes that go there now."""

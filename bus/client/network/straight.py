@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from bus.client.gate import GATE
 from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, Prepared
+from bus.client.spooling.line import decode_head
 from bus.errors import SpoolError
 
 _log = logging.getLogger("bus.client")
@@ -176,6 +177,5 @@ class Straight:
                 self._receiver = ReceiverClient(
                     options.url, options.api_key, options.clock, self.seconds, options.transport
                 )
-        return self._receiver.post(
-            [one.record.payload for one in messages], [one.id for one in messages], is_straight=True
-        )
+        lines = [one.record.payload for one in messages]
+        return self._receiver.post(lines, [decode_head(line) for line in lines], is_straight=True)

@@ -56,10 +56,10 @@ class Confirms:
         """Return why a lease has ended, if it has."""
         return self._lost.get((code, epoch))
 
-    def taken(self, message_id: str) -> None:
-        """Tell that a message was accepted."""
+    def taken(self, message_id: str, accepted_id: str) -> None:
+        """Report that a message was accepted, or found to repeat the one that has this id."""
         if (future := self._pop(message_id)) is not None:
-            future.set_result(message_id)
+            future.set_result(accepted_id)
 
     def refused(self, head: Head, reason: Reason) -> None:
         """Tell that a message will never be accepted."""

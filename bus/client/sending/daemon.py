@@ -14,7 +14,7 @@ from bus.client.options import REQUEST_LINES, Options
 from bus.client.sending.confirms import Confirms
 from bus.client.sending.orphans import Orphans
 from bus.client.sending.releasing import Releasing
-from bus.client.sending.sender import Sender, waiting_lanes
+from bus.client.sending.sender import Sender
 from bus.client.spooling.marker import Marker
 from bus.errors import SpoolClosed, SpoolError
 
@@ -170,7 +170,7 @@ class Daemon:
             try:
                 sent = self._deliver(orphan.sender, earlier) or sent
                 if orphan.is_own:
-                    earlier |= waiting_lanes(orphan.sender.stats())
+                    earlier |= orphan.sender.lanes_ahead()
                 self._orphans.let_go(orphan, self._receivers)
             except SpoolError as error:
                 self._orphans.drop(orphan, error)
@@ -205,7 +205,7 @@ class Daemon:
             raise
         self._resize(reply, len(batch.records))
         if target == CONFIGURED:
-            self._note(reply, len(batch.records))
+            self._note(reply)
         self._tell()
         return True
 
@@ -216,7 +216,7 @@ class Daemon:
         elif reply.splits:
             self._most = max(1, size // 2)
 
-    def _note(self, reply: Reply, size: int) -> None:
+    def _note(self, reply: Reply) -> None:
         """Learn from the configured receiver's reply as a whole how long to wait."""
         if reply.results is not None:
             if self._outage.failures:
@@ -224,8 +224,9 @@ class Daemon:
             self._outage.succeed()
             self.trouble = ""
             return
-        if reply.splits and reply.status and (size == 1 or reply.is_too_large):
-            return  # the lane of that line waits, or smaller requests are tried at once
+        if reply.splits and reply.status:
+            self.trouble = reply.failure
+            return  # smaller requests are tried at once, or that message is sent alone
         if not self._outage.failures:
             _log.warning("%s takes no messages (%s); they are kept and sent again", self._options.url, reply.failure)
         self._outage.fail(self._clock.monotonic(), reply.retry_after)

@@ -112,7 +112,7 @@ def _send(sender: Sender, receivers: Receivers, sent: Callable[[int], object]) -
             sent(taken)
         elif reply.splits and len(batch.records) > 1:
             most = max(1, len(batch.records) // 2)
-        elif not reply.is_too_large:
+        elif not (reply.splits and reply.status):
             return total, reply.failure
     return total, ""
 

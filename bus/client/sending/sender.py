@@ -14,10 +14,11 @@ from bus.client.network.backoff import Backoff
 from bus.client.network.http import Reason, Reply, Result
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.sending.confirms import Confirms
+from bus.client.sending.isolated import Isolated, IsolatedRecords
 from bus.client.spooling.batch import Batch
 from bus.client.spooling.home import id_of
 from bus.client.spooling.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
-from bus.client.spooling.line import decode_head, decode_line, encode_line
+from bus.client.spooling.line import Head, decode_head, decode_line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.queue_report import QueueReport
 from bus.errors import SpoolError, SpoolFull
@@ -40,6 +41,7 @@ class Sender:
 
     Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). One
     that was asked to wait sends at most twice as many records at once as were taken, and twice that after each success.
+    A record whose request fails as a whole although it holds nothing else is isolated, and its lane goes on.
 
     Parameters
     ----------
@@ -66,14 +68,23 @@ class Sender:
         self._source = source
         self._lanes: dict[str, Backoff] = {}
         self._most: dict[str, int] = {}
+        self._isolated = IsolatedRecords(new_backoff)
+        self._alone: Isolated | None = None
         self._unsettled = False
         self._report: QueueReport | None = None
         self._reported_until = float("-inf")
 
     def gather(self, most: int = REQUEST_LINES, takes: Callable[[str], bool] = lambda _: True) -> Batch:
-        """Claim what fits into one request, from all lanes that are due and that it takes; may be empty."""
+        """Claim what fits into one request, from all lanes that are due and that it takes; may be empty.
+
+        An isolated record that is due is a request of its own.
+        """
         batch = Batch([], [])
         with GATE:
+            self._alone = self._isolated.take(self._clock.monotonic(), takes)
+            if self._alone is not None:
+                self._add(batch, self._alone.record)
+                return batch
             lanes = [lane for lane in self._due_lanes() if takes(lane)]
             share = max(1, most // len(lanes)) if lanes else 0
             room = REQUEST_BYTES
@@ -99,23 +110,29 @@ class Sender:
             claimed = self.spool.claim(CONSUMER, min(most, _CHUNK), lane)
             if not claimed:
                 break
+            before = len(batch.records)
             for index, record in enumerate(claimed):
-                room -= len(record.payload) + 1
-                if room < 0:
+                left = room - len(record.payload) - 1
+                if left < 0 or not self._add(batch, record):
                     self.spool.release(CONSUMER, claimed[index:])
-                    return 0
-                self._add(batch, record)
-            most -= len(claimed)
+                    return 0 if left < 0 else room
+                room = left
+            most -= len(batch.records) - before
         return room
 
-    def _add(self, batch: Batch, record: Record) -> None:
+    def _add(self, batch: Batch, record: Record) -> bool:
+        """Add a record, or settle where else it goes; return False where it has to stay in its lane for now."""
         try:
             head = decode_head(record.payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._reject([(record, _UNREADABLE)])
-            return
+            return True
+        leader = self._isolated.leader_of(record, head.key)
+        if leader is not None:
+            return self._isolated.follow(leader, record)
         batch.records.append(record)
-        batch.ids.append(head.id)
+        batch.heads.append(head)
+        return True
 
     def settle(self, batch: Batch, reply: Reply, moved: Collection[str] = ()) -> None:
         """Ack what was taken, set aside what is refused for good, and keep all else for a later try.
@@ -126,10 +143,11 @@ class Sender:
             if reply.results is None:
                 self._keep(batch, reply)
                 return
+            self._free_followers()
             taken, refused = self._apart(batch.records, reply.results, moved)
             self._pace(taken, refused)
             if taken:
-                self._confirm(reply.results)
+                self._confirm(batch.heads, reply.results)
                 self.spool.ack(CONSUMER, taken)
                 self._unsettled = True
                 for lane in {record.lane for record in taken}:
@@ -137,11 +155,11 @@ class Sender:
             if refused:
                 self._refuse(refused, reply)
 
-    def _confirm(self, results: Sequence[Result]) -> None:
+    def _confirm(self, heads: Sequence[Head], results: Sequence[Result]) -> None:
         if self._confirms is not None and self._confirms.are_awaited:
-            for result in results:
+            for head, result in zip(heads, results, strict=True):
                 if result.is_taken and result.id:
-                    self._confirms.taken(result.id)
+                    self._confirms.taken(head.id, result.id)
 
     def _apart(
         self, records: list[Record], results: list[Result], moved: Collection[str]
@@ -174,16 +192,38 @@ class Sender:
     def release(self, batch: Batch) -> None:
         """Give back what is not settled; these records are the next to be gathered."""
         with GATE:
+            self._free_followers()
             self.spool.release(CONSUMER, batch.records)
 
     def _keep(self, batch: Batch, reply: Reply) -> None:
         (only, *others) = batch.records
-        if others or not reply.splits or not reply.status:
-            self.spool.release(CONSUMER, batch.records)
-        elif reply.is_too_large:
+        is_cause = not others and reply.splits and reply.status and not reply.is_too_large
+        if is_cause and self._isolate(only, batch.heads[0], reply):
+            return
+        self._free_followers()
+        if is_cause:
+            self._hold([only], reply.retry_after)
+        elif not others and reply.is_too_large:
             self._reject([(only, Reason(reply.status, detail=reply.failure))])
         else:
-            self._hold([only], reply.retry_after)
+            self.spool.release(CONSUMER, batch.records)
+
+    def _isolate(self, record: Record, head: Head, reply: Reply) -> bool:
+        """Isolate the record, unless it keeps the order of its whole lane; return whether there is space for it."""
+        before, self._alone = self._alone, None
+        backoff = None if head.producer else self._isolated.add(record, head, before)
+        if backoff is None:
+            self._alone = before
+            return False
+        backoff.fail(self._clock.monotonic(), reply.retry_after)
+        if before is None:
+            _log.warning("message %s to %s is sent alone: %s", head.id, head.destination, reply.failure)
+        return True
+
+    def _free_followers(self) -> None:
+        if self._alone is not None and self._alone.followers:
+            self.spool.release(CONSUMER, self._alone.followers)
+        self._alone = None
 
     def _refuse(self, refused: list[tuple[Record, Reason]], reply: Reply) -> None:
         held, late, rejected = [], [], []
@@ -271,13 +311,20 @@ class Sender:
 
     def hurry(self) -> None:
         """Have lanes that back off tried now."""
-        for backoff in self._lanes.values():
+        for backoff in (*self._lanes.values(), *self._isolated.backoffs()):
             backoff.hurry()
 
     def due(self) -> float | None:
-        """Return the monotonic time at which the next lane may be tried again, None when none waits for that."""
+        """Return the monotonic time of the next try of a lane or an isolated record, None when none waits for that."""
         now = self._clock.monotonic()
-        return min((backoff.due for backoff in self._lanes.values() if backoff.due > now), default=None)
+        backoffs = (*self._lanes.values(), *self._isolated.backoffs())
+        return min((backoff.due for backoff in backoffs if backoff.due > now), default=None)
+
+    def lanes_ahead(self) -> set[str]:
+        """Return the lanes whose records go before those of a later process: all but isolated ones without a key."""
+        free = self._isolated.free_lanes()
+        consumers = self.stats().consumers
+        return {one.lane for one in consumers if one.lane.startswith(OUT) and one.records > free[one.lane]}
 
     def report(self) -> QueueReport | None:
         """Return what the receiver is told of the queue, as of at most a second ago; None when the disk cannot tell."""

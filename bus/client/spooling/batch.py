@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bus.client.spooling.line import Head
 from bus.ports.spool import Record
 
 
 class Batch(NamedTuple):
-    """Claimed records and the ids in their lines."""
+    """Claimed records and the heads of their lines."""
 
     records: list[Record]
-    ids: list[str]
+    heads: list[Head]
 
     @property
     def lines(self) -> list[bytes]:

@@ -67,6 +67,14 @@ class Head(msgspec.Struct, frozen=True):
     id: str
     destination: str
     producer: int = 0
+    key: str = ""
+    idempotency_key: str = ""
+    event: tuple[str, ...] = ()
+
+    @property
+    def may_repeat_another(self) -> bool:
+        """Whether a receiver may answer with the id of an earlier message, whose idempotency key or event it has."""
+        return bool(self.idempotency_key or self.event)
 
 
 _decoder: Final = msgspec.json.Decoder(Line)

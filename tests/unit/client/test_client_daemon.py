@@ -305,25 +305,6 @@ def test_a_request_too_large_for_a_proxy_is_halved_and_a_single_line_set_aside(h
     assert set(ids) <= set(here.sent())
 
 
-def test_a_line_that_breaks_the_receiver_holds_up_its_own_lane_only(here: World) -> None:
-    for _ in range(3):
-        here.send("good")
-    poison = here.send("bad")
-
-    def answer(lines: list[dict[str, Any]]) -> httpx.Response:
-        return failing(500)(lines) if any(line["id"] == poison for line in lines) else here.judged(lines)
-
-    here.answer = answer
-    for _ in range(20):
-        here.time.elapsed += here.work()
-    assert here.counts() == (1, 0)
-    good = here.send("good")
-    here.time.elapsed += here.work()
-    here.time.elapsed += here.work()
-    assert good in here.sent()
-    assert here.counts() == (1, 0)
-
-
 def test_a_record_that_is_no_line_is_set_aside(here: World) -> None:
     here.spool.append([NewRecord("out/a", b"\x00", START)])
     good = here.send()

@@ -99,10 +99,10 @@ class World:
         return self.elsewhere[request.url.host](lines)
 
     def send(
-        self, destination: str = "a", *, body: bytes = b"x", producer: int = 0, spool: BlockingSpool | None = None
+        self, destination: str = "a", *, body: bytes = b"x", spool: BlockingSpool | None = None, **fields: Any
     ) -> str:
         """Store a message in the process's own spool, or in another one."""
-        line = Line(id=new_id(self.time.now()), destination=destination, producer=producer, body_base64=body)
+        line = Line(id=new_id(self.time.now()), destination=destination, body_base64=body, **fields)
         (spool or self.spool).append([record_of(line, self.time.now())])
         return line.id
 
