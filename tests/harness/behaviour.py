@@ -18,6 +18,8 @@ class Behaviour(msgspec.Struct, kw_only=True):
         Share of calls that are answered with ``status``.
     status
         The code of a failing answer; one of a redirection leads to another path.
+    first
+        Attempts of each message up to this number are answered with ``status``.
     poison
         Messages whose number it divides are answered with ``status``; 0 for none.
     hang
@@ -41,6 +43,7 @@ class Behaviour(msgspec.Struct, kw_only=True):
     delay: float = 0.0
     fail: float = 0.0
     status: int = 503
+    first: int = 0
     poison: int = 0
     hang: bool = False
     stall: float = 0.0

@@ -84,9 +84,11 @@ class Route:
         extra += "location: /elsewhere\r\n" if behaviour.status // 100 == 3 else ""
         self.refusal = f"HTTP/1.1 {behaviour.status} Refused\r\n{extra}content-length: 0\r\n\r\n".encode()
 
-    def fate(self, seq: int | None = None) -> Fate:
-        """Decide about one call, of the message with this number."""
+    def fate(self, seq: int | None = None, attempt: int = 0) -> Fate:
+        """Decide about one call, of the message with this number, by its attempt (from 1) where that is known."""
         behaviour, roll = self.behaviour, self._dice.random()
+        if 0 < attempt <= behaviour.first:
+            return "refuse"
         if behaviour.poison and seq is not None and seq % behaviour.poison == 0:
             return "refuse"
         shares: dict[Fate, float] = {"refuse": behaviour.fail, "cut": behaviour.cut, "stall": behaviour.stall}
@@ -248,7 +250,8 @@ class RecordConnection(Connection):
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def called(self, path: Route, body: bytes) -> None:
-        fate = path.fate(parse_seq(body))
+        attempt = self._headers.get("bus-attempt", "")
+        fate = path.fate(parse_seq(body), int(attempt) if attempt.isdigit() else 0)
         if fate == "stall":
             return
         path.in_flight += 1

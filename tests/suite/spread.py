@@ -13,6 +13,7 @@ from xdist.workermanage import WorkerController
 # What takes longest is first, so that no process is left with it at the end.
 _COSTLY: Final = {
     "spark": "tests/integration/pipeline/",
+    "combinations": "tests/acceptance/combinations/",
     "pages": "tests/acceptance/pages/",
     "kafka": "kafka",
     "rabbitmq": "rabbitmq",
