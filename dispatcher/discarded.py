@@ -1,4 +1,4 @@
-"""What a person may have discarded while it waits here: the store is asked before it is posted."""
+"""Deliveries that may be finished while they wait here: the store is asked before they are posted."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Key = tuple[str, int]
 
 
 class DiscardCheck:
-    """Takes out of a worker's waiting deliveries those that are finished, each asked for once after a discard.
+    """Takes out of a worker's waiting deliveries those that are finished: suspect ones, and after a discard all.
 
-    While the store does not answer, they are posted: at least once goes before what a person dropped.
+    Each is asked for once. While the store does not answer, they are posted: at least once goes before what a person
+    dropped.
 
     Attributes
     ----------
@@ -55,11 +56,13 @@ class DiscardCheck:
         self._go_on = go_on
         self._is_asking = False
         self._away_until = float("-inf")
-        self._outage = Outage(_log, "what may be discarded is delivered while the store does not answer")
+        self._outage = Outage(_log, "what may be finished is delivered while the store does not answer")
 
     def is_doubtful(self, entry: Pending) -> bool:
         """Whether a delivery has to be asked for before it is posted."""
-        may_be = entry.asked_for < self.doubted_until >= entry.delivery.message.received_at
+        delivery = entry.delivery
+        may_be = entry.asked_for < self.doubted_until >= delivery.message.received_at
+        may_be |= delivery.is_suspect and entry.asked_for < 0
         return may_be and self._dependencies.clock.monotonic() >= self._away_until
 
     def start(self, group: asyncio.TaskGroup) -> None:

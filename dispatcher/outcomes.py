@@ -14,13 +14,14 @@ from bus.domain.tracing import events as events_of
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.clock import Clock
 from bus.ports.events import Events
-from bus.ports.spool import NewRecord, Spool
+from bus.ports.spool import NewRecord, Record, Spool
 from dispatcher.recent_outcomes import RecentOutcomes
 
 _log = logging.getLogger(__name__)
 RETRY: Final = "retry"
 """The consumer that holds unfinished outcomes until the store has them or their next attempt is recorded."""
-_FEED: Final = "store"
+FEED: Final = "store"
+"""The consumer that brings outcomes to the store."""
 _RETRY: Final = 0.2
 
 
@@ -66,6 +67,12 @@ class OutcomeLog:
     """Gathers outcomes of all subscriptions into shared commits of the dispatcher's spool.
 
     ``share_of`` says what part of the spool the outcomes of a destination may fill.
+
+    Attributes
+    ----------
+    superseded
+        Returns the record that ``RETRY`` holds of an earlier outcome of the same delivery. It is acked in the commit of
+        the later outcome, so that no crash leaves both.
     """
 
     def __init__(
@@ -89,6 +96,7 @@ class OutcomeLog:
         self._recorded: dict[str, int] = {}
         self._durable: dict[str, int] = {}
         self.recent = RecentOutcomes(clock)
+        self.superseded: Callable[[Outcome], Record | None] = lambda _: None
 
     def record(
         self, outcome: Outcome, message: Message, owner: Recorded, token: object, *, hurries: bool = True
@@ -145,7 +153,7 @@ class OutcomeLog:
     def _left(self, lane: str, before: int) -> int:
         """Return how many the store lacks of a lane's outcomes but those after so many; it takes them in order."""
         recorded = self._recorded.get(lane, 0)
-        lacking = self._spool.pending(_FEED, lane) + recorded - self._durable.get(lane, 0)
+        lacking = self._spool.pending(FEED, lane) + recorded - self._durable.get(lane, 0)
         return max(0, lacking - (recorded - before))
 
     async def room(self) -> None:
@@ -178,8 +186,9 @@ class OutcomeLog:
             return
         self._writing += 1
         records, waiter = [item.record for item in batch], _Writing(self, batch)
+        done = [record for item in batch if (record := self.superseded(item.outcome)) is not None]
         try:
-            self._spool.append_with(records, waiter, urgent=True, lingers=not hurries)
+            self._spool.append_with(records, waiter, urgent=True, lingers=not hurries, consumer=RETRY, done=done)
         except SpoolError as error:
             self.refused(batch, error)
 

@@ -18,7 +18,7 @@ class Pending(NamedTuple):
     A leased delivery must start before ``until`` (monotonic seconds): then its lease ends, and another may have it.
     One that keeps an order has its last outcome in ``unstored``, unless the store has its row from before;
     ``holds_up`` marks one that stays here once that is durable. ``asked_for`` says after which discard the store was
-    asked for it.
+    asked for it; -1 when it was not asked.
     """
 
     delivery: Delivery
@@ -26,7 +26,7 @@ class Pending(NamedTuple):
     until: float = float("inf")
     unstored: Outcome | None = None
     holds_up: bool = False
-    asked_for: int = 0
+    asked_for: int = -1
 
     @property
     def place(self) -> int:

@@ -140,8 +140,13 @@ class Spool(Protocol):
         *,
         urgent: bool = False,
         lingers: bool = False,
+        consumer: str = "",
+        done: Sequence[Record] = (),
     ) -> None:
         """Store the records as `append` does, and tell the waiter what that returns or raises.
+
+        The records in ``done``, which ``consumer`` holds, are acked in the same commit: after a crash both happened or
+        neither. When nothing is stored they are still held.
 
         What ``lingers`` may wait for the commit of others, for a twentieth of a second at most, as acks do.
 
@@ -192,6 +197,10 @@ class Spool(Protocol):
 
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the record may have been claimed by this consumer before a crash or restart."""
+        ...
+
+    def acked(self, consumer: str, record: Record) -> bool:
+        """Whether the consumer has acked the record; costs no disk access."""
         ...
 
     def pending(self, consumer: str, lane: str) -> int:

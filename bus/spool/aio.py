@@ -66,9 +66,12 @@ class AsyncSpool:
         *,
         urgent: bool = False,
         lingers: bool = False,
+        consumer: str = "",
+        done: Sequence[Record] = (),
     ) -> None:
         """Store the records as `append` does, and tell the waiter; see the port."""
-        self._engine.enter(self._section, records, urgent).waiter = waiter
+        entry = self._engine.enter(self._section, records, urgent)
+        entry.waiter, entry.consumer, entry.done = waiter, consumer, done
         if lingers:
             self._driver.linger()
         else:
@@ -137,6 +140,10 @@ class AsyncSpool:
     def recovered(self, consumer: str, record: Record) -> bool:
         """Whether the record may have been claimed by this consumer before a crash or restart."""
         return self._engine.recovered(consumer, record)
+
+    def acked(self, consumer: str, record: Record) -> bool:
+        """Whether the consumer has acked the record; costs no disk access."""
+        return self._cursors.acked(consumer, record)
 
     def pending(self, consumer: str, lane: str) -> int:
         """Return how many records of a lane wait for this consumer, or are claimed by it."""

@@ -206,6 +206,12 @@ class BlockingSpool:
         with self._turn:
             return self._engine.recovered(consumer, record)
 
+    def acked(self, consumer: str, record: Record) -> bool:
+        """Whether the consumer has acked the record; costs no disk access."""
+        self._check()
+        with self._turn:
+            return self._cursors.acked(consumer, record)
+
     def pending(self, consumer: str, lane: str) -> int:
         """Return how many records of a lane wait for this consumer, or are claimed by it."""
         self._check()

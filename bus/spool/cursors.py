@@ -182,6 +182,11 @@ class Cursors:
         self.changes += len(finished)
         return finished
 
+    def acked(self, consumer: str, record: Record) -> bool:
+        """Whether a consumer has acked a record."""
+        cursor = self.find(record.position, consumer)
+        return cursor is not None and cursor.is_done(record.position)
+
     def _finish(self, cursor: Cursor, record: Record) -> None:
         lane = cursor.lane
         position = record.position

@@ -61,9 +61,12 @@ class MemorySpool:
         *,
         urgent: bool = False,
         lingers: bool = False,  # noqa: ARG002 - there is no commit to wait for
+        consumer: str = "",
+        done: Sequence[Record] = (),
     ) -> None:
         """Store the records, all or none, and tell the waiter in the next turn of the loop."""
         positions = self._store(records, urgent=urgent)
+        self.ack(consumer, done)
         asyncio.get_running_loop().call_soon(tell, waiter, positions)
         self._wake()
 
@@ -183,6 +186,11 @@ class MemorySpool:
     def recovered(self, consumer: str, record: Record) -> bool:  # noqa: ARG002
         """Return False: there is no restart."""
         return False
+
+    def acked(self, consumer: str, record: Record) -> bool:
+        """Whether the consumer has acked the record."""
+        place = self._lanes.get(record.lane)
+        return place is not None and record.position not in place.open.get(consumer, (record.position,))
 
     def pending(self, consumer: str, lane: str) -> int:
         """Return how many records of a lane wait for this consumer, or are claimed by it."""

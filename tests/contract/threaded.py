@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from bus.errors import SpoolError
-from bus.ports.spool import NewRecord, Waiter, tell
+from bus.ports.spool import NewRecord, Record, Waiter, tell
 from bus.spool import BlockingSpool
 
 SLOW = {"append", "claim", "wait", "settle", "close"}
@@ -28,15 +28,18 @@ class Threaded:
         *,
         urgent: bool = False,
         lingers: bool = False,  # noqa: ARG002
+        consumer: str = "",
+        done: Sequence[Record] = (),
     ) -> None:
         """Append in a thread, and tell the waiter on the loop."""
-        appending = asyncio.ensure_future(self._append_with(records, waiter, urgent=urgent))
+        store = partial(self._spool.exchange, consumer, done, records, urgent=urgent)
+        appending = asyncio.ensure_future(self._append_with(store, waiter))
         self._appending.add(appending)
         appending.add_done_callback(self._appending.discard)
 
-    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
+    async def _append_with(self, store: Callable[[], list[int]], waiter: Waiter[list[int]]) -> None:
         try:
-            positions = await asyncio.to_thread(self._spool.append, records, urgent=urgent)
+            positions = await asyncio.to_thread(store)
         except SpoolError as error:
             tell(waiter, error)
         else:

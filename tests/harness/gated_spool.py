@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from bus.errors import SpoolError
-from bus.ports.spool import NewRecord, Waiter, tell
+from bus.ports.spool import NewRecord, Record, Waiter, tell
 from bus.testing.spool import MemorySpool
 
 
@@ -46,18 +46,32 @@ class GatedSpool(MemorySpool):
         *,
         urgent: bool = False,
         lingers: bool = False,
+        consumer: str = "",
+        done: Sequence[Record] = (),
     ) -> None:
         if not lingers:
             self.hurried.append(len(records))
-        appending = asyncio.get_running_loop().create_task(self._append_with(records, waiter, urgent=urgent))
+        storing = self._append_with(records, waiter, urgent=urgent, consumer=consumer, done=done)
+        appending = asyncio.get_running_loop().create_task(storing)
         self._appending.add(appending)
         appending.add_done_callback(self._appending.discard)
 
-    async def _append_with(self, records: Sequence[NewRecord], waiter: Waiter[list[int]], *, urgent: bool) -> None:
+    async def _append_with(
+        self,
+        records: Sequence[NewRecord],
+        waiter: Waiter[list[int]],
+        *,
+        urgent: bool,
+        consumer: str,
+        done: Sequence[Record],
+    ) -> None:
         try:
-            tell(waiter, await self.append(records, urgent=urgent))
+            positions = await self.append(records, urgent=urgent)
         except SpoolError as error:
             tell(waiter, error)
+        else:
+            self.ack(consumer, done)
+            tell(waiter, positions)
 
 
 def once(error: Exception | None) -> Callable[[], Exception | None]:

@@ -162,7 +162,9 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     since
         When this generation began, in milliseconds since the epoch; retries' age counts from here.
     handed_over
-        It did not come by the transport, so the store is asked before the POST whether it is finished.
+        It did not come by the transport.
+    is_suspect
+        An earlier life, or another process, may have finished it: the store is asked before the POST.
     order_key, place
         Where it stands in the order of its key (`bus.domain.destination.Ordering`); ``place`` 0 for one in no order.
     """
@@ -177,6 +179,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     handed_over: bool = False
     order_key: str = ""
     place: int = 0
+    is_suspect: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):

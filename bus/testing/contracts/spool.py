@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -313,6 +314,35 @@ class SpoolContract:
         await spool.append([new(b"2")])
         await spool.append([new(b"3")])
         assert await claimed(spool, 3) == [b"1", b"2", b"3"]
+
+    async def test_an_append_acks_what_is_done_with_it(self, spool: Spool) -> None:
+        await spool.append([new(b"1"), new(b"2")])
+        first, second = await spool.claim("send", 9, "a")
+        waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        spool.append_with([new(b"3")], waiter, consumer="send", done=[first])
+        await waiter
+        spool.release("send", [second])
+        assert payloads(await spool.claim("send", 9, "a")) == [b"2", b"3"]
+
+    async def test_an_append_that_is_refused_acks_nothing(self, spool: Spool) -> None:
+        await spool.append([new(b"1")])
+        held = await spool.claim("send", 9, "a")
+        waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        with suppress(SpoolFull):
+            spool.append_with([new(bytes(LIMIT))], waiter, consumer="send", done=held)
+            await waiter
+        assert spool.pending("send", "a") == 1
+        spool.release("send", held)
+        assert payloads(await spool.claim("send", 9, "a")) == [b"1"]
+
+    async def test_a_record_is_acked_by_the_consumer_that_acked_it(self, spool: Spool) -> None:
+        spool.attach("a", "store")
+        await spool.append([new(b"1"), new(b"2"), new(b"3")])
+        first, second, third = await spool.claim("send", 9, "a")
+        spool.ack("send", [first])
+        spool.release("send", [third])
+        assert [spool.acked("send", record) for record in (first, second, third)] == [True, False, False]
+        assert not any(spool.acked(other, first) for other in ("store", "nobody"))
 
     async def test_an_empty_append_is_nothing(self, spool: Spool) -> None:
         assert await spool.append([]) == []

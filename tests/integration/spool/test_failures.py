@@ -196,6 +196,17 @@ def test_an_exchange_is_one_step(tmp_path: Path) -> None:
         assert [record.payload for record in spool.claim("send", 9, "rejected")] == [b"1"]
 
 
+async def test_an_append_and_the_acks_with_it_are_one_step(tmp_path: Path) -> None:
+    spool = await AsyncSpool.open(tmp_path)
+    await spool.append(new(b"1", b"2"))
+    waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+    spool.append_with(new(b"3"), waiter, consumer="send", done=await spool.claim("send", 1, "a"))
+    await waiter
+    spool._engine.crash()
+    async with await AsyncSpool.open(tmp_path) as again:
+        assert await everything(again) == [b"2", b"3"]
+
+
 async def test_the_reserve_is_for_urgent_records(tmp_path: Path) -> None:
     free, now, asked = 1000, 0.0, 0
 

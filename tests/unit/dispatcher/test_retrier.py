@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -13,8 +13,9 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, Origin, Status, decode_outcome, encode_outcome
 from bus.domain.destination import Destination
 from bus.domain.lanes import unfinished_lane
+from bus.domain.message import encode_message
 from bus.domain.times import DAY
-from bus.errors import StoreUnavailable
+from bus.errors import SpoolFull, StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
@@ -26,9 +27,19 @@ from bus.transports.router import TransportRouter
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.outcomes import RETRY
 from dispatcher.retrying import Retrier
+from tests.harness.gated_spool import once
 from tests.unit.dispatcher.dispatcher_world import URL, World, statuses, subscription
 
 LANE = (DESTINATION, "billing")
+
+
+class Told:
+    """Counts outcomes that are durable."""
+
+    times = 0
+
+    def recorded(self, tokens: Sequence[object]) -> None:
+        self.times += len(tokens)
 
 
 class Away(MemoryStore):
@@ -205,6 +216,56 @@ async def test_a_clock_that_jumps_ahead_and_back_makes_no_retry_wait_for_longer(
         await world.clock.advance(10)
         assert len(world.poster.posted) == 3
         assert world.held() == 0
+
+
+async def test_an_outcome_acks_the_retry_that_it_ends_in_its_own_commit(world: Retrying) -> None:
+    """Else a crash in between brings the retry again, although its delivery is finished."""
+    sent, told = message(1), Told()
+    retrier = Retrier(world.spool, world.log, lambda _: True, world.clock)
+    running = [asyncio.create_task(work) for work in (retrier.run(), world.log.run())]
+    failed = replace(outcome(sent, "billing", Status.RETRYING), attempts=1, message=encode_message(sent))
+    world.log.record(failed, sent, told, None)
+    await world.clock.until(lambda: retrier._held, within=1)
+    world.spool.refuse = once(SpoolFull("the disk is full"))
+    world.log.record(replace(outcome(sent, "billing", Status.DELIVERED), attempts=2), sent, told, None)
+    await world.clock.settle()
+    assert world.held() == 1
+    await world.clock.until(lambda: told.times == 2, within=1)
+    assert world.held() == 0
+    for task in running:
+        task.cancel()
+
+
+@pytest.mark.parametrize("place", [0, 7])
+async def test_what_the_store_has_from_an_earlier_life_is_left_to_it(world: Retrying, place: int) -> None:
+    """The life that stored the outcome was killed before its retrier had claimed it."""
+    lane = unfinished_lane(*LANE)
+    world.spool.attach(lane, RETRY)
+    sent = message(1)
+    failed = replace(outcome(sent, "billing", Status.RETRYING), message=encode_message(sent), place=place)
+    await world.spool.append([NewRecord(lane, encode_outcome(failed), 1)])
+    await world.feed()
+    async with world.life():
+        await world.clock.advance(60)
+        assert world.poster.posted == []
+        assert world.held() == 0
+
+
+async def test_what_another_process_has_delivered_since_an_earlier_life_is_not_posted(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500), Reply(200))
+    async with world.life():
+        sent = await world.publish(2)
+        await world.clock.advance(0.5)
+        assert len(world.poster.posted) == 2
+    world.store.away = False
+    await world.store.write([replace(outcome(sent[0], "billing", Status.DELIVERED), attempts=2)])
+    world.store.away = True
+    async with world.life():
+        await world.clock.advance(10)
+        assert len(world.poster.posted) == 2
+        world.store.away = False
+        await world.clock.until(lambda: world.held() == 0, within=10)
 
 
 async def test_what_keeps_an_order_is_offered_to_nobody(world: Retrying) -> None:
