@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,7 +58,15 @@ def test_signatures_are_verified(subscriber: SubscriberProcess) -> None:
     assert post(subscriber, "/signed", b"body", webhook_signature=right, **signed).status_code == 200
     assert post(subscriber, "/signed", b"other", webhook_signature=right, **signed).status_code == 401
     assert post(subscriber, "/signed", b"body").status_code == 401
-    assert [call.signature for call in subscriber.calls("/signed")] == [True, False, False]
+    binary = (
+        "v1,"
+        + base64.b64encode(
+            hmac.digest(base64.b64decode(SECRET.removeprefix("whsec_")), f"m.{stamp}.".encode() + b"\xff", "sha256")
+        ).decode()
+    )
+    assert post(subscriber, "/signed", b"\xff", webhook_signature=binary, **signed).status_code == 200
+    assert post(subscriber, "/signed", b"\xfe", webhook_signature=binary, **signed).status_code == 401
+    assert [call.signature for call in subscriber.calls("/signed")] == [True, False, False, True, False]
 
 
 def test_it_behaves_otherwise_when_told(subscriber: SubscriberProcess) -> None:
