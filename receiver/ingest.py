@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -65,7 +65,8 @@ class _Fresh(NamedTuple):
 class _Call(NamedTuple):
     """What one call accepts; ``stored`` ends with its appends; ``rooms`` is what it leaves of the spools' shares.
 
-    ``places`` has, by destination, where its messages are kept. ``held_up`` has, by destination that keeps an order,
+    ``kept`` has, by id, those of the ``fresh`` messages that are durable. ``places`` has, by destination, where its
+    messages are kept. ``held_up`` has, by destination that keeps an order,
     why one of its messages was refused for now: those behind it are refused as well, since they would overtake it.
     """
 
@@ -73,6 +74,7 @@ class _Call(NamedTuple):
     places: dict[str, Place]
     stored: Stored
     fresh: list[_Fresh]
+    kept: dict[str, _Fresh]
     rooms: dict[str, Room]
     held_up: dict[str, BusError]
 
@@ -233,19 +235,19 @@ class Ingest:
         """Accept what is accepted here."""
         scopes = [_scope(draft, principal) for draft in drafts]
         claimed = await self._repetitions.known(drafts, scopes)
-        accepted: dict[bytes, bytes] = {}
+        stored: Stored = asyncio.get_running_loop().create_future()
+        call = _Call(principal, {}, stored, [], {}, {}, {})
         try:
             # Until the append nothing is awaited, so that no other call begins to store the same messages.
-            stored: Stored = asyncio.get_running_loop().create_future()
-            call = _Call(principal, self._places(drafts), stored, [], {}, {})
+            call.places.update(self._places(drafts))
             answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
             if call.fresh:
                 refused = await self._store(call)
-                accepted = _names([item for item in call.fresh if item.message.id not in refused])
                 answers = [refused.get(one.id, one) if isinstance(one, Accepted) else one for one in answers]
         finally:
-            self._repetitions.settle(claimed, accepted)
-        if claims := [(item.scope, item.claim) for item in call.fresh if item.claim is not None]:
+            self._end(call)
+            self._repetitions.settle(claimed, _names(call.kept.values()))
+        if claims := [(item.scope, item.claim) for item in call.kept.values() if item.claim is not None]:
             await self._keep(claims)
         return answers
 
@@ -324,23 +326,26 @@ class Ingest:
 
     async def _store(self, call: _Call) -> dict[str, BusError]:
         """Have what is fresh kept; return by id why not, of what no group of brokers holds for sure."""
-        left: dict[Place, list[_Fresh]] = {}
+        refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
+        held: dict[Place, list[_Fresh]] = {}
         for item in call.fresh:
-            left.setdefault(item.place, []).append(item)
-        try:
-            refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
-            for place, items in list(left.items()):
-                self._undo([item for item in items if item.message.id in refused])
-                left[place] = [item for item in items if item.message.id not in refused]
-            for place in list(left):
-                positions = await place.spool.append([item.record for item in left[place]])
-                for item, position in zip(left.pop(place), positions, strict=True):
-                    self._note(place, item.message, position)
-        finally:
-            for fresh in left.values():
-                self._undo(fresh)
-            call.stored.set_result(None)
+            if item.message.id not in refused:
+                held.setdefault(item.place, []).append(item)
+        for place, items in held.items():
+            positions = await place.spool.append([item.record for item in items])
+            call.kept.update((item.message.id, item) for item in items)
+            for item, position in zip(items, positions, strict=True):
+                self._note(place, item.message, position)
         return refused
+
+    def _end(self, call: _Call) -> None:
+        """Forget what was not kept, and have the calls go on that wait for one of these messages."""
+        for item in call.fresh:
+            if item.message.id not in call.kept:
+                self._recent.forget(item.message.id)
+                if item.scope:
+                    self._keys.unclaim(item.scope)
+        call.stored.set_result(None)
 
     async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
         """Write the first uses as well as the store can in a moment; in memory they are known anyway."""
@@ -360,18 +365,12 @@ class Ingest:
             place.accepting.accepted(message, position)
             self._publisher.count(message)
 
-    def _undo(self, fresh: Sequence[_Fresh]) -> None:
-        for item in fresh:
-            self._recent.forget(item.message.id)
-            if item.scope:
-                self._keys.unclaim(item.scope)
-
 
 def _chosen(drafts: Sequence[Draft | BusError], places: Sequence[int]) -> list[Draft]:
     return [draft for place in places if isinstance(draft := drafts[place], Draft)]
 
 
-def _names(fresh: Sequence[_Fresh]) -> dict[bytes, bytes]:
+def _names(fresh: Collection[_Fresh]) -> dict[bytes, bytes]:
     """Return what messages repeat under, with what is said of each to the other processes."""
     names = {name_of(item.message.id): item.content for item in fresh if item.content is not None}
     claims = {bytes.fromhex(item.scope): msgspec.json.encode(item.claim) for item in fresh if item.claim is not None}

@@ -93,7 +93,8 @@ class Repetitions:
 
     def _in_flight(self, ids: Collection[str], keys: Collection[str]) -> set[Stored]:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
-        return {stored for stored in found if stored is not None}
+        # One that has ended would be awaited for ever without a turn of the loop.
+        return {stored for stored in found if stored is not None and not stored.done()}
 
     def _unknown(self, ids: Collection[str], keys: Collection[str]) -> dict[bytes, str]:
         """Return what memory does not know, by its name among all processes."""

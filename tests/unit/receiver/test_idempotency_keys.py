@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from bus.domain.times import DAY
-from bus.errors import (
-    Conflict,
-    SpoolFull,
-)
+from bus.errors import Conflict, SpoolFull, TransportUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.security.principals import ANYONE, Principal
-from tests.harness.gated_spool import once
+from receiver.placement import Place
+from tests.harness.gated_spool import GatedSpool, once
 from tests.unit.receiver.receiver_world import World
+from tests.unit.receiver.strict_world import receivers
 
 
 @pytest.fixture
@@ -105,6 +105,49 @@ async def test_a_key_twice_in_a_batch(world: World) -> None:
     assert isinstance(first, Accepted)
     assert second == (first.id, True)
     assert isinstance(third, Conflict)
+
+
+async def test_a_batch_of_which_a_part_was_stored_is_sent_again(world: World) -> None:
+    """A queue that is full refuses the whole call; what another queue has stored of it is known."""
+    await world.destination("ledger")
+    full = GatedSpool("publish", "store")
+    full.refuse = once(SpoolFull("full"))
+    world.ingest._places = lambda _: {"orders": Place(world.spool, None), "ledger": Place(full, None)}
+    batch = [Draft(code, b"1", id=world.id(), idempotency_key=code) for code in ("orders", "ledger")]
+    with pytest.raises(SpoolFull):
+        await world.ingest.accept(batch, ANYONE)
+    (first,) = world.stored
+    async with asyncio.timeout(10):
+        again = await world.ingest.accept([replace(one, id="") for one in batch], ANYONE)
+        assert again[0] == (first.id, True)
+        assert [one.duplicate for one in again] == [True, False]
+        assert (await world.ingest.accept_one(batch[0], ANYONE)).duplicate
+    assert len(world.stored) == 1
+
+
+async def test_a_call_that_fails_leaves_nothing_to_wait_for(world: World) -> None:
+    batch = [Draft("orders", b"1", idempotency_key=key) for key in ("once", "twice")]
+    take = world.ingest._quotas.take
+    world.ingest._quotas.take = lambda *of: take(*of) if not of[-1] else 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        await world.ingest.accept(batch, ANYONE)
+    async with asyncio.timeout(10):
+        assert not (await world.ingest.accept_one(batch[0], ANYONE)).duplicate
+
+
+async def test_a_key_does_not_stand_for_a_message_that_no_group_of_brokers_holds() -> None:
+    async with receivers("one") as ((here,), groups):
+        for group in groups.values():
+            group.set_copies(0)
+        for _ in range(2):
+            with pytest.raises(TransportUnavailable):
+                await here.send(b"1", idempotency_key="once")
+        for group in groups.values():
+            group.set_copies(3)
+        await here.clock.advance(30)
+        first = await here.send(b"1", idempotency_key="once")
+        assert not first.duplicate
+        assert await here.send(b"1", idempotency_key="once") == (first.id, True)
 
 
 async def test_a_batch_of_keys_is_kept_together(world: World) -> None:

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from bus.errors import Conflict
+from bus.errors import Conflict, SpoolFull
+from bus.http.draft import Draft
 from bus.ports.claims import Claimed
+from bus.security.principals import ANYONE
 from bus.stores.sqlite.claims import SharedClaims
 from receiver.duplicates import name_of
+from receiver.placement import Place
+from tests.harness.gated_spool import GatedSpool, once
 from tests.unit.receiver.receiver_world import World
 
 
@@ -52,6 +56,18 @@ async def test_what_one_refuses_the_other_may_accept(worlds: list[World]) -> Non
     with pytest.raises(Exception, match="nowhere"):
         await here.send(id=one, destination="nowhere")
     assert not (await there.send(id=one)).duplicate
+
+
+async def test_what_one_has_stored_of_a_batch_that_it_refused_the_other_knows(worlds: list[World]) -> None:
+    here, there = worlds
+    await here.destination("ledger")
+    full = GatedSpool("publish", "store")
+    full.refuse = once(SpoolFull("full"))
+    here.ingest._places = lambda _: {"orders": Place(here.spool, None), "ledger": Place(full, None)}
+    batch = [Draft(code, b"1", idempotency_key="k") for code in ("orders", "ledger")]
+    with pytest.raises(SpoolFull):
+        await here.ingest.accept(batch, ANYONE)
+    assert await there.ingest.accept_one(batch[0], ANYONE) == (here.stored[0].id, True)
 
 
 async def test_of_one_that_died_the_store_is_asked(worlds: list[World], claims: list[SharedClaims]) -> None:
