@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -24,8 +25,12 @@ from bus.ports.transport import Outgoing
 from bus.sentences import Said, sentence
 
 _log = logging.getLogger(__name__)
+Item = TypeVar("Item")
 _ROOM_KEPT: Final = 0.2
 _BUNDLE: Final = 4 * 2**20
+_TRIES: Final = 7
+"""Calls to a dispatcher that may hold a message before another one gets it: some seconds, as the publisher waits."""
+_MOST_DOUBTFUL: Final = 10_000
 _TAKEN: Final = msgspec.msgpack.encode(True)
 _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
@@ -43,14 +48,26 @@ class Leading(Protocol):
         ...
 
 
+class _Doubt(NamedTuple):
+    """The dispatcher that may hold a message, and how often it was called for it."""
+
+    owner: str
+    tries: int
+
+
 class HandoverPublisher:
-    """Publishes for a process without a dispatcher: to the direct queue of one that lives."""
+    """Publishes for a process without a dispatcher: to the direct queue of one that is alive.
+
+    A dispatcher that does not answer may hold what it was handed. It recognises a message that comes again and another
+    dispatcher does not, so it is called again first: until it answers, is gone, or has had ``_TRIES`` calls.
+    """
 
     def __init__(self, members: Members, peers: Peers, leading: Leading) -> None:
         self._members = members
         self._peers = peers
         self._leading = leading
         self._turn = itertools.count()
+        self._doubts: OrderedDict[str, _Doubt] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -65,7 +82,7 @@ class HandoverPublisher:
         await asyncio.Event().wait()
 
     async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
-        """Hand messages to a dispatcher, another one when it does not answer; durable there when it confirms."""
+        """Hand messages to a dispatcher, another one when it cannot be reached; durable there when it confirms."""
         wanted = [item for item in batch if item.message.expected]
         taken = iter(await self._hand(wanted) if wanted else ())
         return [not item.message.expected or next(taken) for item in batch]
@@ -80,26 +97,53 @@ class HandoverPublisher:
     async def _hand(self, batch: Sequence[Outgoing]) -> list[bool | None]:
         taken: list[bool | None] = []
         code = batch[0].message.destination
-        for bundle in _bundles([item.payload for item in batch]):
-            # Behind a message that has no room none passes: room for a large one would never gather. Where an order is
-            # kept, none passes one that was not taken.
-            is_held = None in taken or (False in taken and self._leading.is_ordered(code))
-            taken += [None] * len(bundle) if is_held else await self._hand_bundle(code, bundle)
+        for holder, part in itertools.groupby(batch, self._holder):
+            for bundle in _bundles(list(part), lambda item: len(item.payload)):
+                # Behind a message that has no room none passes: room for a large one would never gather. Where an order
+                # is kept, none passes one that was not taken.
+                is_held = None in taken or (False in taken and self._leading.is_ordered(code))
+                taken += [None] * len(bundle) if is_held else await self._hand_bundle(code, holder, bundle)
         return taken
 
-    def _takers(self, code: str) -> list[Member]:
+    def _holder(self, item: Outgoing) -> str:
+        """Return the dispatcher that has to be called for a message, since it may hold it; empty for any."""
+        doubt = self._doubts.get(item.message.id)
+        if doubt is None or doubt.tries >= _TRIES:
+            return ""
+        return doubt.owner if any(member.owner == doubt.owner for member in _dispatchers(self._members)) else ""
+
+    def _takers(self, code: str, holder: str) -> list[Member]:
         if self._leading.is_ordered(code):
             leader = self._leading.leader(Task.DELIVERING, code)
             return [leader] if leader is not None else []
+        if holder:
+            return [member for member in _dispatchers(self._members) if member.owner == holder]
         return _in_turn(_dispatchers(self._members), next(self._turn))
 
-    async def _hand_bundle(self, code: str, payloads: list[bytes]) -> list[bool | None]:
-        for member in self._takers(code):
+    async def _hand_bundle(self, code: str, holder: str, bundle: list[Outgoing]) -> list[bool | None]:
+        payloads = [item.payload for item in bundle]
+        for member in self._takers(code, holder):
             try:
-                return _answers(await self._peers.call(member, MESSAGES, payloads), len(payloads))
+                answers = _answers(await self._peers.call(member, MESSAGES, payloads), len(payloads))
             except PeerUnavailable as error:
                 _log.warning("%d messages are not handed over: %s", len(payloads), error)
-        return [False] * len(payloads)
+                self._note_unanswered(member.owner, bundle, may_hold=error.indeterminate)
+                if error.indeterminate:
+                    break
+            else:
+                for item in bundle:
+                    self._doubts.pop(item.message.id, None)
+                return answers
+        return [False] * len(bundle)
+
+    def _note_unanswered(self, owner: str, bundle: list[Outgoing], *, may_hold: bool) -> None:
+        for item in bundle:
+            known = self._doubts.get(item.message.id)
+            tries = known.tries if known is not None and known.owner == owner else 0
+            if may_hold or tries:
+                self._doubts[item.message.id] = _Doubt(owner, tries + 1)
+        while len(self._doubts) > _MOST_DOUBTFUL:
+            self._doubts.popitem(last=False)
 
 
 class WaitingHandover:
@@ -117,7 +161,7 @@ class WaitingHandover:
         """
         handed = 0
         holders = self._holders(subscription)
-        for payloads in _bundles([encode_message(message) for message in messages]) if holders else ():
+        for payloads in _bundles([encode_message(message) for message in messages], len) if holders else ():
             if not await self._hand_bundle(holders, subscription, payloads):
                 break
             handed += len(payloads)
@@ -137,6 +181,8 @@ class WaitingHandover:
                 answer = await self._peers.call(member, WAITING, [subscription.name, payloads])
             except PeerUnavailable as error:
                 _log.warning("%d messages wait for a permit here: %s", len(payloads), error)
+                if error.indeterminate:  # it may hold them, and recognises them when they come again
+                    return False
                 continue
             if answer == _TAKEN:
                 return True
@@ -202,7 +248,7 @@ class RemoteDispatching:
 
     async def _hand(self, member: Member, deliveries: list[Delivery]) -> list[bool]:
         taken: list[bool] = []
-        for bundle in _bundles([encode_delivery(delivery) for delivery in deliveries]):
+        for bundle in _bundles([encode_delivery(delivery) for delivery in deliveries], len):
             taken += await self._hand_bundle(member, bundle)
         return taken
 
@@ -242,15 +288,15 @@ def _in_turn(members: list[Member], turn: int) -> list[Member]:
     return members[start:] + members[:start]
 
 
-def _bundles(payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Yield payloads in order, so many at once as fit into one request."""
-    bundle: list[bytes] = []
+def _bundles(items: Sequence[Item], size_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Yield items in order, so many at once as fit into one request."""
+    bundle: list[Item] = []
     size = 0
-    for payload in payloads:
-        if bundle and size + len(payload) > _BUNDLE:
+    for item in items:
+        if bundle and size + size_of(item) > _BUNDLE:
             yield bundle
             bundle, size = [], 0
-        bundle.append(payload)
-        size += len(payload)
+        bundle.append(item)
+        size += size_of(item)
     if bundle:
         yield bundle

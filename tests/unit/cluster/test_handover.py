@@ -100,11 +100,49 @@ async def test_messages_go_to_one_dispatcher_and_to_another_one_the_next_time(pe
     assert [owner for owner, _, _ in peers.calls] == ["a", "b", "a", "b"]
 
 
-@pytest.mark.parametrize("indeterminate", [False, True])
-async def test_when_one_does_not_answer_another_one_has_it(peers: FakePeers, indeterminate: bool) -> None:
-    peers.answers["a"] = away(indeterminate=indeterminate)
+async def test_when_one_cannot_be_reached_another_one_has_it(peers: FakePeers) -> None:
+    peers.answers["a"] = away()
     assert await handing_over(peers, member("a"), member("b")).publish([outgoing(1)]) == [True]
     assert len(peers.handed("b")) == 1
+
+
+async def test_one_that_may_hold_messages_is_called_for_them_again(peers: FakePeers) -> None:
+    """Also when it cannot be reached then: it is started again, and has them on its disk."""
+    transport = handing_over(peers, member("a"), member("b"))
+    first, second = [outgoing(1), outgoing(2)], [outgoing(3)]
+    peers.answers["a"] = away(indeterminate=True)
+    assert await transport.publish(first) == [False, False]
+    peers.answers["a"] = away()
+    assert await transport.publish([*first, *second]) == [False, False, True]
+    assert peers.handed("b") == [second[0].message.id]
+    del peers.answers["a"]
+    assert await transport.publish(first) == [True, True]
+    assert peers.handed("b") == [second[0].message.id]
+
+
+async def test_of_one_that_is_gone_others_have_what_it_may_hold(peers: FakePeers) -> None:
+    transport = handing_over(peers, member("a"), member("b"))
+    peers.answers["a"] = away(indeterminate=True)
+    assert await transport.publish([outgoing(1)]) == [False]
+    transport._members.all = [member("b")]  # type: ignore[misc]
+    assert await transport.publish([outgoing(1)]) == [True]
+    assert len(peers.handed("b")) == 1
+
+
+async def test_one_that_never_answers_holds_nothing_up_for_long(peers: FakePeers) -> None:
+    transport = handing_over(peers, member("a"), member("b"))
+    peers.answers["a"] = away(indeterminate=True)
+    answers = [await transport.publish([outgoing(1)]) for _ in range(9)]
+    assert answers.index([True]) >= 7
+    assert len(peers.handed("b")) == 1
+
+
+async def test_what_may_be_held_is_remembered_within_a_bound(peers: FakePeers) -> None:
+    transport = handing_over(peers, member("a"))
+    peers.answers["a"] = away(indeterminate=True)
+    for begin in range(0, 20_000, 1000):
+        await transport.publish([outgoing(number) for number in range(begin, begin + 1000)])
+    assert len(transport._doubts) == 10_000
 
 
 async def test_when_nobody_answers_or_nobody_is_there_nothing_is_confirmed(peers: FakePeers) -> None:
@@ -228,6 +266,14 @@ async def test_what_waits_goes_to_the_dispatcher_that_has_the_permit(peers: Fake
 async def test_what_it_does_not_take_stays(peers: FakePeers, answer: Callable[[str, Any], Any]) -> None:
     peers.answers["b"] = answer
     assert await handing_waiting(peers, "b", "a", "here").hand(SCARCE, [message(1)]) == 0
+
+
+async def test_what_one_may_hold_is_not_handed_to_another(peers: FakePeers) -> None:
+    peers.answers["b"], peers.answers["c"] = away(indeterminate=True), lambda *_: True
+    waiting = handing_waiting(peers, "b", "c", "here")
+    waiting._holders = lambda _: [member("b"), member("c")]  # type: ignore[method-assign]
+    assert await waiting.hand(SCARCE, [message(1)]) == 0
+    assert [owner for owner, _, _ in peers.calls] == ["b"]
 
 
 async def test_nothing_is_handed_while_this_one_has_the_permit_itself(peers: FakePeers) -> None:
