@@ -15,6 +15,7 @@ from tests.acceptance.combinations.entries import RETRY_WITHIN, Draft, Entry, en
 from tests.acceptance.combinations.kinds import KINDS, SLOTS
 from tests.acceptance.combinations.model import Row
 from tests.acceptance.combinations.oracle import Expected, Seen, Sent, Verdict, Window, judge
+from tests.harness.admin import FINAL
 from tests.harness.waiting import TooLate, wait_until
 
 if TYPE_CHECKING:
@@ -166,30 +167,37 @@ class RowRun:
 
         def is_drained() -> bool:
             try:
-                return not self._admin.unfinished(self._row.code) and wanted <= {m["biz_id"] for m in self._messages()}
+                if self._admin.unfinished(self._row.code):
+                    return False
+                traces = self._traces()
             except httpx.HTTPStatusError:
                 return False
+            # A message may be dead for one subscriber while it is on its way to another one.
+            states = {one["status"] for _, deliveries in traces.values() for one in deliveries}
+            return wanted <= {biz_id for biz_id, _ in traces.values()} and states <= FINAL
 
         what = f"all {len(wanted)} messages are known and final"
         wait_until(
             is_drained, within=DRAIN_WITHIN, what=what, every=0.3, state=lambda: self._admin.statuses(self._row.code)
         )
 
+    def _traces(self) -> dict[str, tuple[str, list[dict[str, Any]]]]:
+        """Return the deliveries of each message by its id, and its biz id."""
+        messages = self._messages()
+        return {item["id"]: (item["biz_id"], self._admin.trace(item["id"])["deliveries"]) for item in messages}
+
     def _messages(self) -> list[dict[str, Any]]:
         return list(self._admin.messages(destination=self._row.code))
 
     def _seen(self) -> Seen:
         world = self._world
-        traces = {
-            item["id"]: (item["biz_id"], self._admin.trace(item["id"])["deliveries"]) for item in self._messages()
-        }
         unknown = sum(one.answer == "unknown" for one in self._sent)
         is_hurt = world.group.fault in ("kill", "restart", "store")
         batch = 10 if self._row.subscription == "batch" else 1
         return Seen(
             sent=self._sent,
             calls=[call for call in world.subscriber.calls() if call.path.startswith(f"/{self._row.code}/")],
-            traces=traces,
+            traces=self._traces(),
             windows=[*world.windows, *self._sessions()],
             repeats=unknown + (2 * SLOTS * batch if is_hurt else 0),
             keeps_order=self._row.keeps_order and not self._resends_lines(),
