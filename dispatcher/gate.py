@@ -1,17 +1,22 @@
-"""Whether a subscription's next POST may go out: room for its outcome, the rate and the breaker."""
+"""Whether a subscription's next POST may go out (room for its outcome, rate, breaker), and what a probe carries."""
 
 from __future__ import annotations
 
+import enum
 import sys
+from collections import deque
 from typing import Final
 
 from bus.domain.delivery.breaker import Breaker, BreakerState
 from bus.domain.delivery.rate import TokenBucket
 from bus.domain.subscription import Subscription
 from dispatcher.dependencies import Dependencies
+from dispatcher.pending import Pending
 from dispatcher.reminder import Reminder
 
 _LOOK_AGAIN: Final = 0.2
+_PROBED_SOON: Final = 10.0
+"""Seconds before a probe from when on a retry is taken for it: less than any lease leaves for the start."""
 
 
 class Gate:
@@ -52,8 +57,7 @@ class Gate:
             return False
         if self.breaker.allows(now):
             return True
-        if self.breaker.state is BreakerState.OPEN:
-            self._reminder.after(now, self.breaker.probe_in(now))
+        self._reminder.after(now, self.breaker.probe_in(now))
         return False
 
     def most(self, now: float) -> int:
@@ -65,3 +69,60 @@ class Gate:
     def rate_wait(self, now: float) -> float:
         """Return for how many seconds the rate holds the next POST; 0 when it does not."""
         return self._rate.wait(now)
+
+
+class _Kind(enum.Enum):
+    RETRY = enum.auto()
+    NEW = enum.auto()
+    AGAIN = enum.auto()  # it got no answer as an earlier probe
+
+
+class ProbeTurns:
+    """Which delivery is the next probe: a retry, a new one, and one without an answer to an earlier probe take turns.
+
+    A subscriber may fail with one kind and take another: none of them waits for the success of the others.
+
+    Parameters
+    ----------
+    waiting
+        The deliveries to choose from; the chosen one becomes the first.
+    """
+
+    def __init__(self, breaker: Breaker, waiting: deque[Pending]) -> None:
+        self._breaker = breaker
+        self._waiting = waiting
+        self._order = deque(_Kind)
+
+    def is_due(self, now: float) -> bool:
+        """Whether the next POST is a probe, and may start; ``now`` is monotonic."""
+        return self._breaker.state is not BreakerState.CLOSED and self._breaker.probe_in(now) == 0
+
+    def choose(self) -> None:
+        """Make the delivery of the kind whose turn it is the first one."""
+        for kind in self._order:
+            for place, entry in enumerate(self._waiting):
+                if _kind_of(entry) is kind:
+                    del self._waiting[place]
+                    self._waiting.appendleft(entry)
+                    return
+
+    def started(self, entry: Pending) -> None:
+        """Give the other kinds their turns before the kind of this probe has its next one."""
+        kind = _kind_of(entry)
+        self._order.remove(kind)
+        self._order.append(kind)
+
+    def room(self, now: float, most: int) -> int:
+        """Return how many retries to take for the next probe: 1 if none waits for its first one, and ``most`` do not.
+
+        A retry is leased, so none is taken long before it can start.
+        """
+        retries = [entry for entry in self._waiting if entry.is_retry]
+        is_wanted = len(retries) < most and all(entry.was_probe for entry in retries)
+        return int(is_wanted and self._breaker.probe_in(now) <= _PROBED_SOON)
+
+
+def _kind_of(entry: Pending) -> _Kind:
+    if entry.was_probe:
+        return _Kind.AGAIN
+    return _Kind.RETRY if entry.is_retry else _Kind.NEW

@@ -18,7 +18,8 @@ class Pending(NamedTuple):
     A leased delivery must start before ``until`` (monotonic seconds): then its lease ends, and another may have it.
     One that keeps an order has its last outcome in ``unstored``, unless the store has its row from before;
     ``holds_up`` marks one that stays here once that is durable. ``asked_for`` says after which discard the store was
-    asked for it; -1 when it was not asked.
+    asked for it; -1 when it was not asked. ``was_probe`` marks one that was the probe of an open breaker and got no
+    answer.
     """
 
     delivery: Delivery
@@ -27,11 +28,17 @@ class Pending(NamedTuple):
     unstored: Outcome | None = None
     holds_up: bool = False
     asked_for: int = -1
+    was_probe: bool = False
 
     @property
     def place(self) -> int:
         """Where it stands in the order of its key."""
         return self.delivery.place
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it was attempted before, or handed over because it is due."""
+        return self.incoming is None or self.delivery.attempts > 0
 
     @property
     def is_stored(self) -> bool:

@@ -12,7 +12,7 @@ from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery, Outcome, Status
 from bus.domain.delivery.filters import Filter
 from bus.domain.delivery.reasons import FILTERED
-from bus.domain.delivery.verdict import GONE, Answer, judge, without_post
+from bus.domain.delivery.verdict import GONE, Answer, judge, refuses_message, without_post
 from bus.domain.destination import Ordering
 from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message
@@ -26,7 +26,7 @@ from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.discarded import DiscardCheck
 from dispatcher.exchange import Exchange, Load, Made
-from dispatcher.gate import Gate
+from dispatcher.gate import Gate, ProbeTurns
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.ordering.in_order import InOrder
 from dispatcher.pending import Pending, PendingDeliveries
@@ -74,6 +74,7 @@ class SubscriptionWorker:
         self._reminder = Reminder(dependencies.clock, self._spawn)
         self._gate = Gate(subscription, dependencies, self._reminder)
         self.breaker = self._gate.breaker
+        self._probes = ProbeTurns(self.breaker, self._pending.waiting)
         self.ordering = ordering
         self._in_order: InOrder | None = None
         if ordering is not Ordering.NONE:
@@ -135,7 +136,7 @@ class SubscriptionWorker:
         if not self._is_ready:
             return 0
         if self.breaker.state is not BreakerState.CLOSED:
-            return 0 if self._pending.waiting or self.in_flight else 1
+            return self._probes.room(self._dependencies.clock.monotonic(), self._window.half)
         return self._window.room(self._free, self._pending)
 
     def update(self, subscription: Subscription) -> None:
@@ -360,7 +361,10 @@ class SubscriptionWorker:
             return
         load: Load = (entry,) if self.subscription.batch == 1 else self._gather(entry)
         self._gate.take(len(load))
-        exchange = self._attempts.prepare(load, is_probe=self.breaker.state is BreakerState.HALF_OPEN)
+        is_probe = self.breaker.state is BreakerState.HALF_OPEN
+        if is_probe:
+            self._probes.started(entry)
+        exchange = self._attempts.prepare(load, is_probe=is_probe)
         self._started[entry.delivery.message.id] = exchange
         self._sent += len(load)
         if not exchange.begin(self._dependencies.poster):
@@ -417,7 +421,10 @@ class SubscriptionWorker:
     def _may_start(self) -> bool:
         """Whether the next POST may start; if not, it is looked at again once the reason is over."""
         waiting, now = self._pending.waiting, self._dependencies.clock.monotonic()
-        if waiting and waiting[0].until < now:
+        if self._probes.is_due(now):
+            self._drop_overdue(now)
+            self._probes.choose()
+        elif waiting and waiting[0].until < now:
             self._drop_overdue(now)
         if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
             return False
@@ -435,10 +442,10 @@ class SubscriptionWorker:
         attempts, answer, failure = made
         self._count(answer, refused=failure is PostFailure.REFUSED)
         if exchange.is_probe and answer.status is None:
-            # Nobody answered, so no attempt is spent; the next probe is another message.
+            # Nobody answered, so no attempt is spent.
             self._metrics.probe_failed()
             self._tell(exchange, made, [""] * len(attempts))
-            self._pending.waiting.extend(exchange.load)
+            self._pending.waiting.extend(entry._replace(was_probe=True) for entry in exchange.load)
             return
         now, statuses = self._dependencies.clock.now(), list[str]()
         for entry, (attempt, own) in zip(exchange.load, attempts, strict=True):
@@ -462,7 +469,7 @@ class SubscriptionWorker:
 
     def _count(self, answer: Answer, *, refused: bool) -> None:
         now = self._dependencies.clock.monotonic()
-        if answer.succeeded:
+        if answer.succeeded or refuses_message(answer, self.subscription):
             was_closed = self.breaker.state is BreakerState.CLOSED
             self.breaker.succeeded(now)
             if not was_closed:

@@ -25,7 +25,10 @@ class BreakerState(enum.IntEnum):
 class Breaker:
     """Opens at 20 results in 10 s of which 90 % failed, or at 5 refused connections in a row.
 
-    While it is open one probe is let through after 1 s, then after waits that double to 30 s; a success closes it.
+    A result is one of the endpoint, not of a message: an answer that refuses a message is a success. While the breaker
+    is open one probe is let through after 1 s, then after waits that double to 30 s; a success closes it. A probe
+    without a result delays the next one by 30 s at most. Once closed it judges shares only after as long as a first
+    probe waits: an endpoint that fails with some messages and takes others is not held up longer than it is tried.
     Times are seconds of a monotonic clock, given by the caller.
 
     Attributes
@@ -43,6 +46,7 @@ class Breaker:
         self._refused = 0
         self._wait = FIRST_PROBE
         self._probe_at = 0.0
+        self._judged_from = 0.0
         self.opened_at = 0.0
         self.answered: int | None = None
 
@@ -50,20 +54,21 @@ class Breaker:
         """Whether a request may start; taking the permission of a due probe makes the breaker half open."""
         if self.state is BreakerState.CLOSED:
             return True
-        if self.state is BreakerState.OPEN and now >= self._probe_at:
-            self.state = BreakerState.HALF_OPEN
-            return True
-        return False
+        if now < self._probe_at:
+            return False
+        self.state = BreakerState.HALF_OPEN
+        self._probe_at = now + LONGEST_PROBE
+        return True
 
     def probe_in(self, now: float) -> float:
-        """Return the seconds until a probe may start; 0 when the breaker is not open."""
-        return max(0.0, self._probe_at - now) if self.state is BreakerState.OPEN else 0.0
+        """Return the seconds until a probe may start; 0 when the breaker is closed."""
+        return 0.0 if self.state is BreakerState.CLOSED else max(0.0, self._probe_at - now)
 
     def succeeded(self, now: float) -> None:
         """Count a success; a success of the probe closes the breaker."""
         self._refused = 0
         if self.state is not BreakerState.CLOSED:
-            self._close()
+            self._close(now)
             return
         self._count(now, failed=False)
 
@@ -86,7 +91,7 @@ class Breaker:
             return
         self._refused = self._refused + 1 if refused else 0
         self._count(now, failed=True)
-        if self._refused >= REFUSED_IN_A_ROW or self._mostly_failed():
+        if self._refused >= REFUSED_IN_A_ROW or (now >= self._judged_from and self._mostly_failed()):
             self._open(now)
 
     def abandoned(self, now: float) -> None:
@@ -112,8 +117,9 @@ class Breaker:
         self._results.clear()
         self._failed = self._refused = 0
 
-    def _close(self) -> None:
+    def _close(self, now: float) -> None:
         self.state = BreakerState.CLOSED
+        self._judged_from = now + FIRST_PROBE
         self._wait = FIRST_PROBE
         self._results.clear()
         self._failed = self._refused = 0

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.reasons import reason_of
-from bus.domain.delivery.retry import is_permanent
 from bus.domain.destination import Destination
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.identity import id_time
@@ -151,8 +150,6 @@ def _broken(posts: Iterable[Post]) -> Cause | None:
 def _answered(status: int | None) -> Said:
     if status is None:
         return sentence("nobody answered")
-    if is_permanent(status):
-        return sentence("the subscriber refused with HTTP {status}", status=status)
     return sentence("the subscriber answered HTTP {status}", status=status)
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from bus.domain.delivery.delivery import Attempt, Delivery, Outcome, Status
 from bus.domain.delivery.reasons import BEHIND, NOT_AGAIN
+from bus.domain.delivery.retry import is_permanent
 from bus.domain.message import encode_message
 from bus.domain.subscription import OnFailure, Subscription
 
@@ -33,6 +34,11 @@ class Answer(NamedTuple):
     def reason(self) -> str:
         """The failure in words."""
         return self.error or f"HTTP {self.status}"
+
+
+def refuses_message(answer: Answer, subscription: Subscription) -> bool:
+    """Whether an answer is final for one message (``dead_on``, or 4xx but 408, 425 and 429): the endpoint works."""
+    return answer.status in subscription.dead_on or is_permanent(answer.status)
 
 
 def judge(

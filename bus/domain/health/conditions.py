@@ -112,7 +112,6 @@ def _held(known: Condition, subscription: Subscription, facts: Facts) -> Conditi
 _OPENED: Final = {
     "silent": N_("it does not answer, and is only probed"),
     "failing": N_("it fails with {status}, and is only probed"),
-    "refusing": N_("it refuses with {status}, and is only probed"),
 }
 
 

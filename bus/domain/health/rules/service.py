@@ -127,7 +127,7 @@ def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collec
         name=one.name,
         destination=one.destination,
     )
-    step = sentence("look at its failures, and send it a sample once it is repaired; what failed is tried again")
+    step = sentence("look at its failures: repair it, or edit and resend what it refuses; the rest is tried again")
     return _alarm("errors", one, what, step)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from bus.domain.delivery.reasons import reason_of
-from bus.domain.delivery.retry import is_permanent
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, OpenBreaker
 from bus.domain.health.rulebook import Rulebook
@@ -16,12 +15,10 @@ from bus.sentences import N_, sentence
 _OPENED: Final = {
     "silent": N_("the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}"),
     "failing": N_("the subscriber {name} of {destination} fails with {status}; its breaker is open on {nodes}"),
-    "refusing": N_("the subscriber {name} of {destination} refuses with {status}; its breaker is open on {nodes}"),
 }
 _REPAIR: Final = {
     "silent": N_("see whether it runs, and send it a sample once it is back; what it missed is delivered then"),
     "failing": N_("look at its failures, and send it a sample once it is repaired; what it missed is delivered then"),
-    "refusing": N_("it refuses messages as they are, whenever they come: repair it, or edit and resend them"),
 }
 
 
@@ -43,10 +40,8 @@ def breakers(facts: Facts) -> Iterator[Alarm]:
 
 
 def manner_of(answered: int | None) -> str:
-    """Return how a subscriber fails, by the status of its last answer: it is silent, refusing or failing."""
-    if answered is None:
-        return "silent"
-    return "refusing" if is_permanent(answered) else "failing"
+    """Return how a subscriber fails, by the status of its last answer: it is silent or failing."""
+    return "silent" if answered is None else "failing"
 
 
 def gone(facts: Facts) -> Iterator[Alarm]:

@@ -94,7 +94,6 @@ async def test_a_removed_subscription(world: World) -> None:
     [
         ("open", None, "is open until a probe at 2026-11-21T12:01:05.000Z: nobody answered"),
         ("open", 503, "is open until a probe at 2026-11-21T12:01:05.000Z: the subscriber answered HTTP 503"),
-        ("open", 422, "is open until a probe at 2026-11-21T12:01:05.000Z: the subscriber refused with HTTP 422"),
         ("half_open", None, "is trying a probe: nobody answered"),
     ],
 )

@@ -76,8 +76,20 @@ def test_an_open_breaker_lets_one_probe_through_after_a_second() -> None:
     assert breaker.allows(NOW + 1)
     assert breaker.state is BreakerState.HALF_OPEN
     assert not breaker.allows(NOW + 1)
-    assert not breaker.allows(NOW + 100)
-    assert breaker.probe_in(NOW + 1) == 0
+    assert breaker.probe_in(NOW + 1) == 30
+
+
+def test_a_probe_without_a_result_delays_the_next_by_thirty_seconds() -> None:
+    breaker = opened()
+    assert breaker.allows(NOW + 1)
+    assert not breaker.allows(NOW + 30.9)
+    assert breaker.allows(NOW + 31)
+    breaker.failed(NOW + 32, refused=False)
+    assert breaker.probe_in(NOW + 32) == 2
+    breaker.failed(NOW + 33, refused=False)
+    assert breaker.probe_in(NOW + 33) == 1, "the late result of the first probe changes nothing"
+    breaker.succeeded(NOW + 33)
+    assert breaker.state is BreakerState.CLOSED
 
 
 def test_the_wait_for_a_probe_doubles_to_thirty_seconds() -> None:
@@ -104,6 +116,16 @@ def test_a_probe_that_succeeds_closes_and_begins_anew() -> None:
     assert breaker.state is BreakerState.CLOSED
     breaker.failed(NOW + 3, refused=True)
     assert breaker.probe_in(NOW + 3) == 1
+
+
+def test_once_closed_it_judges_shares_after_a_second() -> None:
+    """So an endpoint that takes some messages is tried for at least as long as the first probe waits."""
+    breaker = opened()
+    breaker.allows(NOW + 1)
+    breaker.succeeded(NOW + 1)
+    assert feed(breaker, NOW + 1.9, failed=100) is BreakerState.CLOSED
+    assert feed(breaker, NOW + 2, succeeded=12, failed=1) is BreakerState.CLOSED, "a tenth succeeded meanwhile"
+    assert feed(breaker, NOW + 2, failed=30) is BreakerState.OPEN
 
 
 def test_failures_that_were_in_flight_change_nothing_while_it_is_open() -> None:

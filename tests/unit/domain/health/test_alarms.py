@@ -120,8 +120,6 @@ def test_the_breakers_of_a_subscription_are_one_alarm_since_the_first_of_them() 
         (503, "fails with 503", "send it a sample"),
         (429, "fails with 429", "send it a sample"),
         (302, "fails with 302", "send it a sample"),
-        (422, "refuses with 422", "repair it, or edit and resend"),
-        (400, "refuses with 400", "repair it, or edit and resend"),
     ],
 )
 def test_an_open_breaker_says_what_the_subscriber_did(answered: int | None, what: str, step: str) -> None:

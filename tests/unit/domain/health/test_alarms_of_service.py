@@ -82,6 +82,7 @@ def test_of_few_attempts_a_share_says_nothing() -> None:
     assert rules(delivering={KEY: Delivering(9, 9, None)}) == []
     (alarm,) = found(delivering={KEY: Delivering(10, 5, None)})
     assert (alarm.rule, str(alarm.what)) == ("errors", "50% of the attempts at shop of orders fail")
+    assert "edit and resend what it refuses" in str(alarm.next_step)
 
 
 def test_latency_has_no_limit_unless_one_is_set() -> None:

@@ -43,7 +43,6 @@ def served(attempts: int, failed: int) -> dict[tuple[str, str], Delivering]:
         ({"held_by_rate": {LANE}}, State.HELD_BY_RATE, "deliveries wait for its rate, 2 a second"),
         ({"breakers": [breaker(None)]}, State.BREAKER_OPEN, "it does not answer, and is only probed"),
         ({"breakers": [breaker(503)]}, State.BREAKER_OPEN, "it fails with 503, and is only probed"),
-        ({"breakers": [breaker(422)]}, State.BREAKER_OPEN, "it refuses with 422, and is only probed"),
         ({"paused": True, "breakers": [breaker(503)]}, State.PAUSED, ""),
         ({"paused": True, "reason": PAUSED_BY_410}, State.PAUSED, "the subscriber answered 410 Gone"),
         ({"destination": True, "saturated": {LANE}}, State.PAUSED, "its destination is paused"),
