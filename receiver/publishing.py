@@ -113,7 +113,7 @@ class SpoolPublisher:
     @property
     def trouble(self) -> Said:
         """What waits for destinations that the configuration lacks; empty when nothing does."""
-        waiting = {found.lane for found in self._spool.stats().consumers if found.consumer == PUBLISH and found.records}
+        waiting = {found.lane for found in self._spool.waiting() if found.consumer == PUBLISH}
         missing = sorted(filter(self._is_missing, waiting))
         if not missing:
             return ""

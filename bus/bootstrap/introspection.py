@@ -115,12 +115,7 @@ class Introspection:
         """Return all that this process tells when it is asked."""
         return Report(
             member=self._me,
-            lanes=[
-                Lane(name, *found)
-                for name, spool in self._context.spools.items()
-                for found in spool.stats().consumers
-                if found.records
-            ],
+            lanes=[Lane(name, *found) for name, spool in self._context.spools.items() for found in spool.waiting()],
             workers=self.offers.workers(),
             breakers=self.offers.breakers(),
             orphans=self.offers.orphans(),

@@ -9,7 +9,7 @@ from bus.cluster.member import Held
 from bus.cluster.members import Members
 from bus.domain.health.vitals import SpoolFigures
 from bus.domain.lanes import STORE, destination_of
-from bus.ports.spool import Spool, SpoolStats
+from bus.ports.spool import ConsumerStats, Spool
 from bus.ports.transport import Lag, queue_lags
 
 _NOTHING: Final = Held(0, None)
@@ -26,45 +26,40 @@ class Figures(NamedTuple):
 
 def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
     """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
-    stats = {name: spool.stats() for name, spool in spools.items()}
+    waiting = {name: spool.waiting() for name, spool in spools.items()}
     held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
-    for (code, name), lag in queue_lags(_waiting(stats["direct"])).items() if "direct" in stats else ():
+    for (code, name), lag in queue_lags(waiting.get("direct", ())).items():
         lane = f"{code}/{name}"
         held[lane] = _sum(held.get(lane, _NOTHING), Held(lag.records, lag.oldest, lag.records))
     return Figures(
-        unpublished=_oldest(stats.get("receiver"), "publish"),
-        unseen=_oldest(stats.get("outcomes"), "store"),
+        unpublished=_oldest(waiting.get("receiver", ()), "publish"),
+        unseen=_oldest(waiting.get("outcomes", ()), "store"),
         held=held,
-        spools={name: spool_figures(found) for name, found in stats.items()},
+        spools={name: _figures(spools[name], found) for name, found in waiting.items()},
     )
 
 
-def _waiting(stats: SpoolStats) -> SpoolStats:
-    """Return the same without consumers that wait for nothing, which most of many do."""
-    return stats._replace(consumers=[found for found in stats.consumers if found.records])
-
-
-def spool_figures(stats: SpoolStats) -> SpoolFigures:
+def _figures(spool: Spool, waiting: Iterable[ConsumerStats]) -> SpoolFigures:
     """Return what a spool holds, over all its lanes."""
-    oldest = min((found.oldest for found in stats.consumers if found.oldest is not None), default=None)
-    return SpoolFigures(stats.records, stats.bytes, stats.limit, stats.damaged, oldest)
+    oldest = min((found.oldest for found in waiting if found.oldest is not None), default=None)
+    return SpoolFigures(*spool.totals(), oldest)
 
 
 def unstored(spools: Mapping[str, Spool]) -> int | None:
     """Return since when (ms) a message or an outcome of this process waits for the store; None for never."""
     consumers = {"receiver": "store", "direct": STORE, "outcomes": "store"}
-    stats = [(spools[name].stats(), consumer) for name, consumer in consumers.items() if name in spools]
-    return min((oldest for found, consumer in stats for oldest in _oldest(found, consumer).values()), default=None)
+    waiting = [(spools[name].waiting(), consumer) for name, consumer in consumers.items() if name in spools]
+    return min((oldest for found, consumer in waiting for oldest in _oldest(found, consumer).values()), default=None)
 
 
 def holds_any(spools: Mapping[str, Spool], code: str) -> bool:
     """Whether queues have messages of a destination that are not delivered, or outcomes that the store lacks."""
     consumers = {"receiver": frozenset({"store"}), "direct": frozenset({STORE}), "outcomes": frozenset[str]()}
     return any(
-        found.records and destination_of(found.lane) == code and found.consumer not in ignored
+        destination_of(found.lane) == code and found.consumer not in ignored
         for name, ignored in consumers.items()
         if name in spools
-        for found in spools[name].stats().consumers
+        for found in spools[name].waiting()
     )
 
 
@@ -104,7 +99,7 @@ class Waiting:
 
     def _oldest(self, spool: str, consumer: str) -> dict[str, int]:
         found = self._spools.get(spool)
-        return _oldest(found.stats() if found is not None else None, consumer)
+        return _oldest(found.waiting() if found is not None else (), consumer)
 
 
 def _sum(one: Held, other: Held) -> Held:
@@ -112,10 +107,10 @@ def _sum(one: Held, other: Held) -> Held:
     return Held(one.records + other.records, min(times, default=None), one.queued + other.queued)
 
 
-def _oldest(stats: SpoolStats | None, consumer: str) -> dict[str, int]:
+def _oldest(waiting: Iterable[ConsumerStats], consumer: str) -> dict[str, int]:
     return _earliest(
         {destination_of(found.lane): found.oldest}
-        for found in (stats.consumers if stats is not None else ())
+        for found in waiting
         if found.consumer == consumer and found.oldest is not None
     )
 

@@ -65,8 +65,9 @@ class ConsumerStats(NamedTuple):
 
 
 class SpoolTotals(NamedTuple):
-    """``bytes`` on disk, the size ``limit``, and ``damaged`` records set aside."""
+    """``records`` and ``bytes`` on disk, the size ``limit``, and ``damaged`` records set aside."""
 
+    records: int
     bytes: int
     limit: int
     damaged: int
@@ -211,8 +212,15 @@ class Spool(Protocol):
         """Return what ``stats`` tells of the whole, at no cost however many lanes there are."""
         ...
 
+    def waiting(self) -> list[ConsumerStats]:
+        """Return the consumers that have records to claim or to ack, as ``stats`` does.
+
+        Costs time for the lanes that hold records, and none for the empty ones.
+        """
+        ...
+
     def stats(self) -> SpoolStats:
-        """Return counts kept in memory; costs no disk access."""
+        """Return counts kept in memory, of every consumer of every lane; costs no disk access."""
         ...
 
     def room(self, lane: str) -> Room:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from bus.domain.delivery.receipt import Receipt
@@ -11,7 +11,7 @@ from bus.domain.health.progress import Progress
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.ports.spool import Spool, SpoolStats
+from bus.ports.spool import ConsumerStats, Spool
 from bus.sentences import Said
 
 
@@ -46,10 +46,10 @@ class Lag(NamedTuple):
     oldest: int | None
 
 
-def queue_lags(stats: SpoolStats) -> dict[tuple[str, str], Lag]:
+def queue_lags(waiting: Iterable[ConsumerStats]) -> dict[tuple[str, str], Lag]:
     """Return what a direct queue holds for each (destination, subscription), over all lanes of the destination."""
     found: dict[tuple[str, str], Lag] = {}
-    for one in stats.consumers:
+    for one in waiting:
         if one.consumer != STORE:
             key = destination_of(one.lane), one.consumer
             before = found.get(key, Lag(0, None))

@@ -11,8 +11,8 @@ from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import CertificateFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
-from bus.ports.spool import ConsumerStats, Spool, SpoolStats
-from bus.ports.transport import Held, Lag, Publisher, queue_lags
+from bus.ports.spool import ConsumerStats, Spool, SpoolTotals
+from bus.ports.transport import Held, Lag, Publisher
 from bus.sentences import Said, sentence
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
@@ -80,19 +80,19 @@ def _fill_roles(held: Mapping[str, Collection[Role]]) -> None:
 
 
 def _measure_spools(context: Context) -> Fill:
-    stats = {name: spool.stats() for name, spool in context.spools.items()}
-    return partial(_fill_spools, stats, context.clock.now())
+    spools = {name: (spool.totals(), spool.waiting()) for name, spool in context.spools.items()}
+    return partial(_fill_spools, spools, context.clock.now())
 
 
-def _fill_spools(spools: Mapping[str, SpoolStats], now: int) -> None:
+def _fill_spools(spools: Mapping[str, tuple[SpoolTotals, Sequence[ConsumerStats]]], now: int) -> None:
     waiting: dict[tuple[str, str], tuple[int, int | None]] = {
         label: (0, None) for label in _ALWAYS if label[0] in spools
     }
-    for name, stats in spools.items():
-        metrics.SPOOL_BYTES.labels(name).set(stats.bytes)
-        metrics.SPOOL_LIMIT.labels(name).set(stats.limit)
-        metrics.SPOOL_DAMAGED.labels(name).set(stats.damaged)
-        for found in stats.consumers:
+    for name, (totals, consumers) in spools.items():
+        metrics.SPOOL_BYTES.labels(name).set(totals.bytes)
+        metrics.SPOOL_LIMIT.labels(name).set(totals.limit)
+        metrics.SPOOL_DAMAGED.labels(name).set(totals.damaged)
+        for found in consumers:
             label = _label(name, found)
             count, oldest = waiting.get(label, (0, None))
             times = [time for time in (oldest, found.oldest) if time is not None]
@@ -100,8 +100,6 @@ def _fill_spools(spools: Mapping[str, SpoolStats], now: int) -> None:
     for label, (count, oldest) in waiting.items():
         metrics.SPOOL_RECORDS.labels(*label).set(count)
         metrics.SPOOL_OLDEST.labels(*label).set((now - oldest) / 1000 if oldest is not None else 0)
-    for key, lag in (queue_lags(spools["direct"]) if "direct" in spools else {}).items():
-        metrics.BACKLOG.labels(*labels.SUBSCRIPTIONS.of(*key), "direct", "").inc(lag.records)
 
 
 def _label(name: str, found: ConsumerStats) -> tuple[str, str]:
@@ -114,8 +112,7 @@ def _label(name: str, found: ConsumerStats) -> tuple[str, str]:
 
 
 def _measure_broker(publisher: Publisher, lags: Lags | None) -> Fill:
-    clusters = publisher.conditions()
-    return partial(_fill_broker, publisher.name, dict(clusters), dict(lags or {}) if clusters else {})
+    return partial(_fill_broker, publisher.name, dict(publisher.conditions()), dict(lags or {}))
 
 
 def _fill_broker(name: str, clusters: Mapping[str, Said], lags: Mapping[tuple[str, str], Lag]) -> None:

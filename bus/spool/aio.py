@@ -11,7 +11,7 @@ from typing import Self
 import apsw
 
 from bus.domain.delivery.quota import Room
-from bus.ports.spool import NewRecord, Record, SpoolStats, SpoolTotals, Waiter
+from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals, Waiter
 from bus.spool.cursors import WINDOW
 from bus.spool.driver import Driver
 from bus.spool.options import Options
@@ -152,6 +152,10 @@ class AsyncSpool:
     def totals(self) -> SpoolTotals:
         """Return what the whole holds."""
         return self._section.totals()
+
+    def waiting(self) -> list[ConsumerStats]:
+        """Return the consumers that have records to claim or to ack."""
+        return self._section.waiting()
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

@@ -13,7 +13,7 @@ import apsw
 
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed
-from bus.ports.spool import NewRecord, Record, SpoolStats, SpoolTotals
+from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals
 from bus.spool.cursors import WINDOW
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
@@ -223,6 +223,12 @@ class BlockingSpool:
         self._check()
         with self._turn:
             return self._section.totals()
+
+    def waiting(self) -> list[ConsumerStats]:
+        """Return the consumers that have records to claim or to ack."""
+        self._check()
+        with self._turn:
+            return self._section.waiting()
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""

@@ -190,6 +190,8 @@ class Section:
         self.queued = 0
         self.damaged = 0
         self._cache = cache
+        # Lanes that have records, and those that have become empty since ``waiting`` was called last.
+        self.filled: dict[Lane, None] = {}
         self._usages: dict[str, Usage] = {}
         self._ready: dict[str, OrderedDict[str, None]] = {}
 
@@ -218,21 +220,26 @@ class Section:
         lane.usage.bytes += size
         self.records += records
         self.bytes += size
+        self.filled[lane] = None
 
     def totals(self) -> SpoolTotals:
         """Return what the whole holds."""
-        return SpoolTotals(self.bytes, self.limit, self.damaged)
+        return SpoolTotals(self.records, self.bytes, self.limit, self.damaged)
 
     def stats(self) -> SpoolStats:
         """Return counts kept in memory; records not yet committed count too."""
-        return SpoolStats(self.records, self.bytes, self.limit, self.damaged, list(self._consumers()))
+        return SpoolStats(*self.totals(), [found for lane in self.lanes.values() for found in self._consumers(lane)])
 
-    def _consumers(self) -> Iterator[ConsumerStats]:
-        for lane in self.lanes.values():
-            for cursor in lane.cursors.values():
-                if not cursor.ending:
-                    oldest = self._oldest(cursor) if cursor.pending > 0 else None
-                    yield ConsumerStats(lane.name, cursor.consumer, cursor.pending, oldest)
+    def waiting(self) -> list[ConsumerStats]:
+        """Return the consumers that have records to claim or to ack."""
+        self.filled = {lane: None for lane in self.filled if lane.records}
+        return [found for lane in self.filled for found in self._consumers(lane) if found.records]
+
+    def _consumers(self, lane: Lane) -> Iterator[ConsumerStats]:
+        for cursor in lane.cursors.values():
+            if not cursor.ending:
+                oldest = self._oldest(cursor) if cursor.pending > 0 else None
+                yield ConsumerStats(lane.name, cursor.consumer, cursor.pending, oldest)
 
     def _oldest(self, cursor: Cursor) -> int | None:
         times = [waiting[min(waiting)] for waiting in (cursor.held, cursor.back) if waiting]
@@ -246,6 +253,7 @@ class Section:
     def take(self, lane: Lane) -> None:
         """Have a lane, and count what it holds."""
         self.lanes[lane.name] = lane
+        self.filled[lane] = None
         self.records += lane.records
         self.bytes += lane.bytes
         lane.usage.bytes += lane.bytes

@@ -122,6 +122,7 @@ class Transactions:
         if added:
             lane.records += added
             lane.section.records += added
+            lane.section.filled[lane] = None
             for cursor in lane.cursors.values():
                 cursor.pending += added
 

@@ -199,7 +199,11 @@ class MemorySpool:
 
     def totals(self) -> SpoolTotals:
         """Return what the whole holds."""
-        return SpoolTotals(self._bytes, self._limit, 0)
+        return SpoolTotals(sum(len(lane.records) for lane in self._lanes.values()), self._bytes, self._limit, 0)
+
+    def waiting(self) -> list[ConsumerStats]:
+        """Return the consumers that have records to claim or to ack."""
+        return [found for found in self.stats().consumers if found.records]
 
     def stats(self) -> SpoolStats:
         """Return counts."""
@@ -208,8 +212,7 @@ class MemorySpool:
             for name, lane in self._lanes.items()
             for consumer, waiting in lane.open.items()
         ]
-        records = sum(len(lane.records) for lane in self._lanes.values())
-        return SpoolStats(records, self._bytes, self._limit, 0, consumers)
+        return SpoolStats(*self.totals(), consumers)
 
     def room(self, lane: str) -> Room:
         """Return what a lane's destination holds, and what an append without urgency could add."""

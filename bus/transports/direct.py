@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 _RECENT_MESSAGES: Final = 2048
 _RECENT_BODY: Final = 16_384
 _MOVED_MOST: Final = 256
+_EMPTY: Final = Lag(0, None)
 
 
 class DirectTransport:
@@ -43,6 +44,8 @@ class DirectTransport:
         self._share_of = share_of
         self._full: set[str] = set()
         self._attached: dict[str, set[str]] = {}
+        # Every (destination, subscription) that has a queue here, also from before a restart.
+        self._queues = dict.fromkeys(queue_lags(queue.stats().consumers), _EMPTY)
         self._ordered: set[str] = set()
         # Messages just published, so that their consumers need not decode them again.
         self._recent: OrderedDict[tuple[str, int], Message] = OrderedDict()
@@ -68,11 +71,13 @@ class DirectTransport:
             for lane in _lanes(destination.code):
                 self._queue.attach(lane, subscription.name)
             attached.add(subscription.name)
+            self._queues[destination.code, subscription.name] = _EMPTY
         await self._queue.settle()
 
     async def remove(self, destination: str, subscription: str) -> None:
         """Detach a subscription; messages that waited only for it leave the queue."""
         self._attached.get(destination, set()).discard(subscription)
+        self._queues.pop((destination, subscription), None)
         for lane in (*_lanes(destination), moved_lane(destination, subscription)):
             self._queue.detach(lane, subscription)
         await self._queue.settle()
@@ -132,7 +137,7 @@ class DirectTransport:
 
     def lags(self) -> dict[tuple[str, str], Lag]:
         """Return what the queue holds for each subscription."""
-        return queue_lags(self._queue.stats())
+        return self._queues | queue_lags(self._queue.waiting())
 
     def conditions(self) -> dict[str, Said]:
         """Return nothing: there is no broker."""

@@ -167,12 +167,13 @@ class TransportRouter:
 
     def foreign(self) -> dict[tuple[str, str], Lag]:
         """Return what the fallback holds for subscriptions that the configuration lacks, though nobody removed them."""
-        if self._present is None:
-            return {}
-        names = [(code, name) for code, found in self._present.items() for name in found]
-        missing = [key for key in names if key not in self._catalog.subscriptions and not self._catalog.is_gone(*key)]
-        lags = self._direct_lags() if missing else {}
-        return {key: lag for key in missing if (lag := lags.get(key)) is not None and lag.records}
+        catalog = self._catalog
+        lags = self._direct_lags() if self._present is not None else {}
+        return {
+            key: lag
+            for key, lag in lags.items()
+            if lag.records and key not in catalog.subscriptions and not catalog.is_gone(*key)
+        }
 
     async def meet(
         self, merged: MergedConsumer, destination: Destination, subscription: str, transports: Iterable[str]

@@ -237,6 +237,20 @@ class SpoolContract:
         spool.ack("send", claimed[1:])
         assert of(spool, "send") == ("a", "send", 0, None)
 
+    async def test_waiting_has_the_consumers_that_have_something(self, spool: Spool) -> None:
+        spool.attach("a", "store")
+        await spool.append([new(b"1", time=10), new(b"2", time=20), new(b"3", "b"), new(b"4", "c")])
+        claimed = [*await spool.claim("send", 1, "a"), *await spool.claim("send", 1, "b")]
+        found = [("a", "send", 2, 10), ("a", "store", 2, 10), ("b", "send", 1, 7), ("c", "send", 1, 7)]
+        assert sorted(spool.waiting()) == found
+        spool.ack("send", claimed)
+        assert sorted(spool.waiting()) == [("a", "send", 1, 20), *found[1:2], *found[3:]]
+        spool.detach("a", "store")
+        await spool.settle()
+        await spool.append([new(b"5", "b", time=30)])
+        assert sorted(spool.waiting()) == [("a", "send", 1, 20), ("b", "send", 1, 30), *found[3:]]
+        assert spool.totals() == spool.stats()[:4]
+
     async def test_room_tells_what_a_lane_holds_and_what_is_free(self, spool: Spool) -> None:
         assert spool.room("a") == (0, 0, LIMIT)
         await spool.append([new(bytes(100)), new(bytes(200)), new(bytes(1000), lane="b")])

@@ -114,6 +114,19 @@ def test_attach_needs_a_name_of_its_own_after_detach() -> None:
     assert cursors.sections[""].stats().consumers == []
 
 
+def test_what_waits_is_looked_for_in_the_lanes_that_hold_records() -> None:
+    cursors = cursors_of(["send"], 1 << 20)
+    section = cursors.sections[""]
+    for number in range(100):
+        filled(cursors, f"empty {number}", 0)
+    for name in ("a", "b"):
+        filled(cursors, name, 1)
+    assert [found.lane for found in section.waiting()] == ["a", "b"]
+    assert [lane.name for lane in section.filled] == ["a", "b"]
+    cursors.ack("send", claim(cursors, "send", "a", 1))
+    assert [found.lane for found in section.waiting()] == [lane.name for lane in section.filled] == ["b"]
+
+
 def test_ready_lanes_rotate_and_leave_when_empty() -> None:
     cursors = cursors_of(["send"], 1 << 20)
     for name in "abc":
