@@ -88,6 +88,8 @@ class Dispatcher:
         self._behind: set[tuple[str, str]] = set()
         self._shared = shares.state
         self._running: dict[tuple[str, str], _Running] = {}
+        # Subscriptions whose workers have deliveries, and those whose workers have become idle since the last look.
+        self._active: set[tuple[str, str]] = set()
         self._leaving: dict[tuple[str, str], _Leaving] = {}
         self._moving: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -228,17 +230,26 @@ class Dispatcher:
 
     def carried(self) -> dict[tuple[str, str], Lag]:
         """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""
-        return {key: running.worker.carried for key, running in self._running.items() if running.worker.carries}
+        return {key: running.worker.carried for key, running in self._at_work() if running.worker.carries}
+
+    def _at_work(self) -> list[tuple[tuple[str, str], _Running]]:
+        """Return the workers that are not idle; idle ones cost nothing."""
+        found = [(key, running) for key in self._active if (running := self._running.get(key)) is not None]
+        at_work = [(key, running) for key, running in found if not running.worker.is_idle]
+        self._active = {key for key, _ in at_work}
+        return at_work
 
     def measure(self) -> Callable[[], None]:
-        """Read permits and breakers; return the function that sets their gauges."""
-        return partial(
-            fill_permits,
+        """Return the function that sets the gauges of permits and breakers; it may run in another thread."""
+        return partial(self._fill, list(self._running.items()))
+
+    def _fill(self, workers: Sequence[tuple[tuple[str, str], _Running]]) -> None:
+        fill_permits(
             [
                 Permits(key, running.worker.in_flight, self._share(configured), running.worker.breaker.state)
-                for key, running in self._running.items()
+                for key, running in workers
                 if (configured := self._catalog.subscriptions.get(key)) is not None
-            ],
+            ]
         )
 
     def breakers(self) -> dict[tuple[str, str], str]:
@@ -256,15 +267,22 @@ class Dispatcher:
                 now + round(breaker.probe_in(monotonic) * 1000),
                 breaker.answered,
             )
-            for key, running in self._running.items()
+            for key, running in self._at_work()
             if (breaker := running.worker.breaker).state is not BreakerState.CLOSED
         }
 
     def workers(self) -> list[WorkerFigures]:
         """Return the permits of each subscription, and how much waits and how long its rate holds it."""
+        return self._figures(self._running.items())
+
+    def active_workers(self) -> list[WorkerFigures]:
+        """Return the same of the workers that are not idle."""
+        return self._figures(self._at_work())
+
+    def _figures(self, workers: Iterable[tuple[tuple[str, str], _Running]]) -> list[WorkerFigures]:
         return [
             self._permits(running.worker, configured)
-            for key, running in self._running.items()
+            for key, running in workers
             if (configured := self._catalog.subscriptions.get(key)) is not None
         ]
 
@@ -369,8 +387,13 @@ class Dispatcher:
             await self._end(former)
         merged, tenure = MergedConsumer(), self._tenure(destination.code)
         await self._follow_transports(merged, destination, subscription)
-        worker = SubscriptionWorker(subscription, merged, self._dependencies, destination.ordering)
+        worker = SubscriptionWorker(
+            subscription, merged, self._dependencies, destination.ordering, partial(self._note, subscription.key)
+        )
         self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()), tenure)
+
+    def _note(self, key: tuple[str, str]) -> None:
+        self._active.add(key)
 
     async def _follow_transports(
         self, merged: MergedConsumer, destination: Destination, subscription: Subscription

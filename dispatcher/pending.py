@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -54,6 +54,8 @@ class Pending(NamedTuple):
 class PendingDeliveries:
     """The deliveries of one worker, each message once.
 
+    ``filled`` is called with the first delivery of an empty worker.
+
     Attributes
     ----------
     waiting
@@ -62,8 +64,9 @@ class PendingDeliveries:
         what the bodies of all of them take, waiting, in flight or with an outcome that is not durable.
     """
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, filled: Callable[[], None] = lambda: None) -> None:
         self._consumer = consumer
+        self._filled = filled
         # By message id the copies of a delivery that came while it is here, mostly from another transport.
         self._held: dict[str, list[Incoming]] = {}
         # By message id of deliveries that came by a transport: when the message was received (ms).
@@ -96,6 +99,8 @@ class PendingDeliveries:
         """Hold a delivery that may not go out yet; it may be held already, as it came by another way."""
         message = entry.delivery.message
         if message.id not in self._held:
+            if not self._held:
+                self._filled()
             self._held[message.id] = []
             self.body_bytes += len(message.body)
         if entry.incoming is not None:

@@ -70,6 +70,7 @@ class DispatcherService:
             activity=self._dispatcher.activity,
             carried=self._dispatcher.carried,
             workers=self._dispatcher.workers,
+            active_workers=self._dispatcher.active_workers,
             breakers=self._dispatcher.open_breakers,
             meters=(self._dispatcher.measure,),
             routes={PREFIX: handover},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from bus.domain.delivery.breaker import BreakerState
@@ -43,7 +43,7 @@ class SubscriptionWorker:
 
     At most ``max_concurrency`` requests are in flight, each with ``batch`` messages at most, and the outcomes of as
     many messages wait to be recorded. Tasks live only while there is work, so an idle subscription costs one waiting
-    task.
+    task. ``filled`` is called when deliveries come while it has none.
     """
 
     def __init__(
@@ -52,11 +52,12 @@ class SubscriptionWorker:
         consumer: Consumer,
         dependencies: Dependencies,
         ordering: Ordering = Ordering.NONE,
+        filled: Callable[[], None] = lambda: None,
     ) -> None:
         self._consumer = consumer
         self._dependencies = dependencies
         self._delivered = AlreadyDelivered(dependencies)
-        self._pending = PendingDeliveries(consumer)
+        self._pending = PendingDeliveries(consumer, filled)
         # POSTs under way, by the first message of each, and how many messages they have.
         self._started: dict[str, Exchange] = {}
         self._sent = 0
@@ -89,6 +90,11 @@ class SubscriptionWorker:
     def in_flight(self) -> int:
         """Requests in flight now."""
         return len(self._started) + self._sampling
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no delivery, not even one whose outcome is not durable, and its breaker is closed."""
+        return not len(self._pending) and self.breaker.state is BreakerState.CLOSED
 
     @property
     def waiting(self) -> int:

@@ -83,7 +83,7 @@ class Introspection:
 
     def described(self) -> Member:
         """Return what the other processes need to know of this one now."""
-        context, breakers, workers = self._context, self.offers.breakers(), self.offers.workers()
+        context, breakers, workers = self._context, self.offers.breakers(), self.offers.active_workers()
         troubles = {name: said for name, said in self.own_conditions().items() if said}
         me, waiting = context.members.me, figures(context.spools, self.offers.carried())
         oldest = sorted(breakers, key=lambda lane: breakers[lane].since)[:_BREAKERS_TOLD]

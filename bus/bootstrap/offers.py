@@ -49,9 +49,9 @@ class Offers:
     ----------
     dispatching, sampling
         What due deliveries, and samples, are handed to.
-    activity, carried, workers, breakers
-        Of a dispatcher: what it does for a subscription, what it holds of its transports, its permits, and those of its
-        breakers that are not closed.
+    activity, carried, workers, active_workers, breakers
+        Of a dispatcher: what it does for a subscription, what it holds of its transports, its permits, those of the
+        subscriptions that have deliveries, and those of its breakers that are not closed.
     brokers, store, disks
         What the administration of clusters of brokers, and the store, tell of themselves; the disks of its directories.
     orphans, swept
@@ -83,6 +83,7 @@ class Offers:
     activity: Callable[[str, str], Activity] = _no_activity
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     workers: Callable[[], list[WorkerFigures]] = list
+    active_workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     brokers: Callable[[], list[BrokerFigures]] = list
     store: Callable[[], StoreFigures | None] = _nothing

@@ -27,7 +27,7 @@ async def listed(client: httpx.AsyncClient, **query: str) -> list[tuple[str, str
 
 
 async def test_the_worst_come_first(filled: World, client: httpx.AsyncClient) -> None:
-    filled.offer(workers=lambda: [WorkerFigures("orders", "mail", 1, 16, 16, 5, rate_wait=0.5)])
+    filled.offer(active_workers=lambda: [WorkerFigures("orders", "mail", 1, 16, 16, 5, rate_wait=0.5)])
     assert await listed(client) == [
         ("payments", "bank", "paused"),
         ("orders", "mail", "held_by_rate"),

@@ -355,9 +355,26 @@ async def test_a_report_tells_what_permits_and_rates_hold(world: World) -> None:
             WorkerFigures(DESTINATION, "mail", 0, 16, 16, 7, 0.5),
             WorkerFigures(DESTINATION, "sms", 0, 16, 16, 0),
         ]
+        assert sorted(found.subscription for found in dispatcher.active_workers()) == ["billing", "mail"]
+        assert dispatcher.carried().keys() == {(DESTINATION, "billing"), (DESTINATION, "mail")}
         await world.clock.advance(4)
         assert dispatcher.workers()[1] == WorkerFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
+        assert dispatcher.active_workers() == dispatcher.workers()[:1]
         event.set()
+        await world.clock.until(lambda: not dispatcher.active_workers())
+        await world.publish()
+        await world.clock.until(lambda: len(world.poster.posted) == 30)
+        assert dispatcher.carried() == {}
+
+
+async def test_a_breaker_that_is_open_is_told_of_when_nothing_is_left_to_deliver(world: World) -> None:
+    world.poster.script(URL, *(Reply(failure=PostFailure.REFUSED) for _ in range(5)))
+    async with dispatching(world, catalog(subscription())) as (dispatcher, _):
+        await world.publish(5)
+        await world.clock.until(lambda: world.holds() == 0)
+        for _ in range(2):
+            assert dispatcher.open_breakers().keys() == {f"{DESTINATION}/billing"}
+        assert [found.waiting for found in dispatcher.active_workers()] == [0]
 
 
 async def test_a_paused_destination_holds_all_of_its_subscriptions(world: World) -> None:
