@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -63,6 +63,7 @@ class Compensator:
         self._waiting = waiting
         self._spans = spans
         self._refused_until: dict[str, float] = {}
+        self._in_vain = _SHORTEST * 4
         self._outage = Outage(_log, "due work waits for the store")
 
     async def run(self) -> None:
@@ -86,13 +87,16 @@ class Compensator:
         now, due = self._clock.now(), await self._store.next_due()
         if due is None or due > now:
             return _LONGEST if due is None else min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
-        room = await self._room()
-        rows = await self._store.lease(now, now + self._lease_time(), room, _BATCH, owner=self._owner)
-        if rows:
-            await self._publish([row for row in rows if not row.subscription])
-            await self._hand_over([row for row in rows if row.subscription])
-            return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
-        return _SHORTEST * 4
+        room = await self._room(await self._store.ready(now))
+        rows = await self._store.lease(now, now + self._lease_time(room), room, _BATCH, owner=self._owner)
+        back = await self._publish([row for row in rows if not row.subscription])
+        back += await self._hand_over([row for row in rows if row.subscription])
+        if len(rows) == back:
+            # What is due has no capacity: each look in vain doubles the wait for the next one.
+            self._in_vain = min(self._in_vain * 2, _LONGEST)
+            return self._in_vain
+        self._in_vain = _SHORTEST * 4
+        return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
 
     async def measure(self) -> Callable[[], None]:
         """Count unfinished deliveries; return the function that sets their gauge."""
@@ -102,31 +106,31 @@ class Compensator:
             return lambda: None  # the gauge stays as it was; that the store is away is a metric of its own
         return partial(_fill, counts)
 
-    async def _room(self) -> dict[tuple[str, str], int]:
-        """Return the room of each subscription; with an empty name, how many messages of a destination to publish."""
+    async def _room(self, ready: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return how many rows to lease of each of these subscriptions; an empty name has messages to publish."""
         destinations = self._registry.catalog.destinations
+        flowing = {key for key in ready if (found := destinations.get(key[0])) is not None and not found.paused}
         # While outcomes from before a dispatcher's restart wait in its spool, the store does not know what is finished.
         unseen = self._waiting.unseen_of_earlier_lives()
-        room = {
-            key: count
-            for key, count in (await self._dispatching.room()).items()
-            if key[0] in destinations and not destinations[key[0]].paused and key[0] not in unseen
-        }
-        for code, destination in destinations.items():
-            if not destination.paused and self._refused_until.get(code, 0.0) <= self._clock.monotonic():
-                room[code, ""] = _PUBLISHED_AT_ONCE
-        return room
+        due = {(code, name) for code, name in flowing if name and code not in unseen}
+        room = await self._dispatching.room(due) if due else {}
+        now = self._clock.monotonic()
+        scheduled = {(code, name) for code, name in flowing if not name and self._refused_until.get(code, 0.0) <= now}
+        return room | dict.fromkeys(scheduled, _PUBLISHED_AT_ONCE)
 
-    def _lease_time(self) -> int:
-        return lease_time(subscription.timeout for subscription in self._registry.catalog.subscriptions.values())
+    def _lease_time(self, keys: Iterable[tuple[str, str]]) -> int:
+        subscriptions = self._registry.catalog.subscriptions
+        return lease_time(subscriptions[key].timeout for key in keys if key in subscriptions)
 
-    async def _publish(self, rows: Sequence[Compensation]) -> None:
-        """Publish the messages of these rows, whose time has come."""
+    async def _publish(self, rows: Sequence[Compensation]) -> int:
+        """Publish the messages of these rows, whose time has come; return how many are given back."""
+        back = 0
         for row in rows:
             destination = self._registry.catalog.destinations.get(row.destination)
             if destination is None:
                 has_left = self._registry.catalog.has_left(row.destination)
                 await (self._store.finish([row]) if has_left else self._store.unlease([row]))
+                back += not has_left
                 continue
             message = _read(row)
             if message is None:
@@ -140,8 +144,11 @@ class Compensator:
             else:
                 self._refused_until[row.destination] = self._clock.monotonic() + _AFTER_FAILURE
                 await self._store.unlease([row])
+                back += 1
+        return back
 
-    async def _hand_over(self, rows: Sequence[Compensation]) -> None:
+    async def _hand_over(self, rows: Sequence[Compensation]) -> int:
+        """Offer these deliveries to dispatchers; return how many are given back."""
         readable = [(row, message) for row in await self._without_finished(rows) if (message := _read(row)) is not None]
         rows = [row for row, _ in readable]
         deliveries = [_delivery(row, message) for row, message in readable]
@@ -155,6 +162,7 @@ class Compensator:
         back = [row for row, was_taken in zip(rows, taken, strict=True) if not was_taken]
         if back:
             await self._store.unlease(back)
+        return len(back)
 
     async def _without_finished(self, rows: Sequence[Compensation]) -> Sequence[Compensation]:
         """Remove rows whose delivery is finished, and return the others."""

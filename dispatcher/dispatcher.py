@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -211,9 +211,10 @@ class Dispatcher:
         """Return True: handed-over deliveries are lost when this process ends."""
         return True
 
-    async def room(self) -> dict[tuple[str, str], int]:
-        """Return how many handed-over deliveries each subscription takes now."""
-        return {key: room for key, running in self._running.items() if (room := running.worker.room)}
+    async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return how many handed-over deliveries each of these subscriptions takes now; 0 for those left out."""
+        found = [(key, running) for key in keys if (running := self._running.get(key)) is not None]
+        return {key: room for key, running in found if (room := running.worker.room)}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""

@@ -24,6 +24,7 @@ from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
 _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
+_keys: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | None)
 _waiting: Final = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
 
 
@@ -133,8 +134,11 @@ class HandoverApp(PeerApp):
         deliveries: list[Delivery] = [decode_delivery(payload) for payload in _payloads.decode(body)]
         return await self._dispatching.offer(deliveries)
 
-    async def _room(self, _: bytes) -> list[tuple[str, str, int]]:
-        return [(destination, name, room) for (destination, name), room in (await self._dispatching.room()).items()]
+    async def _room(self, body: bytes) -> list[tuple[str, str, int]]:
+        keys = _keys.decode(body)
+        # A process of an earlier version names none, and asks for all.
+        room = await self._dispatching.room(self._registry.catalog.subscriptions if keys is None else keys)
+        return [(destination, name, count) for (destination, name), count in room.items()]
 
     async def _activity(self, body: bytes) -> Activity:
         return tell_activity(body, self._dispatching.activity)

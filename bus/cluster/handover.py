@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -198,20 +198,24 @@ class RemoteDispatching:
         self._clock = clock
         self._rooms: dict[str, dict[tuple[str, str], int]] = {}
         self._asked_at = float("-inf")
+        self._asked: set[tuple[str, str]] = set()
 
     @property
     def is_local(self) -> bool:
         """Return False: what was handed over outlives this process."""
         return False
 
-    async def room(self) -> dict[tuple[str, str], int]:
-        """Return how many deliveries each subscription takes, over all dispatchers, as of a moment ago."""
+    async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return how many deliveries each of these subscriptions takes, over all dispatchers, as of a moment ago."""
         now = self._clock.monotonic()
         if now - self._asked_at >= _ROOM_KEPT:
-            self._asked_at = now
+            self._asked_at, self._asked, self._rooms = now, set(), {}
+        if unknown := set(keys) - self._asked:
+            self._asked |= unknown
             dispatchers = _dispatchers(self._members)
-            answers = await asyncio.gather(*(self._ask(member) for member in dispatchers))
-            self._rooms = dict(zip((member.owner for member in dispatchers), answers, strict=True))
+            answers = await asyncio.gather(*(self._ask(member, unknown) for member in dispatchers))
+            for member, answer in zip(dispatchers, answers, strict=True):
+                self._rooms.setdefault(member.owner, {}).update(answer)
         total: dict[tuple[str, str], int] = {}
         for rooms in self._rooms.values():
             for key, room in rooms.items():
@@ -238,9 +242,9 @@ class RemoteDispatching:
         self._rooms[owner][key] -= 1
         return owner
 
-    async def _ask(self, member: Member) -> dict[tuple[str, str], int]:
+    async def _ask(self, member: Member, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         try:
-            answer = _rooms.decode(await self._peers.ask(member, ROOM))
+            answer = _rooms.decode(await self._peers.ask(member, ROOM, keys))
         except (PeerUnavailable, msgspec.DecodeError) as error:
             _log.warning("a dispatcher is left out: %s", error)
             return {}

@@ -102,9 +102,9 @@ class Peers:
 
         return httpx.AsyncClient(trust_env=False)
 
-    async def ask(self, member: Member, path: str) -> bytes:
+    async def ask(self, member: Member, path: str, content: object = None) -> bytes:
         """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
-        return await self._call(member, path, None, _QUICK)
+        return await self._call(member, path, content, _QUICK)
 
     async def call(self, member: Member, path: str, content: object, *, within: float | None = None) -> bytes:
         """POST msgpack and return the answer's body.

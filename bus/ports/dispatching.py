@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from bus.domain.delivery.delivery import Delivery
@@ -16,8 +16,8 @@ class Dispatching(Protocol):
         """Whether what was handed over ends with this process."""
         ...
 
-    async def room(self) -> dict[tuple[str, str], int]:
-        """Return how many deliveries each (destination, subscription) takes now; those with none are left out."""
+    async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return how many deliveries each of these (destination, subscription) takes now; 0 for those left out."""
         ...
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:

@@ -178,6 +178,13 @@ class CompensationStore(Protocol):
         """Insert rows; one of a greater (generation, attempts) replaces, any other leaves the present one."""
         ...
 
+    async def ready(self, now: int) -> set[tuple[str, str]]:
+        """Return each (destination, subscription) with rows that can be leased now (ms).
+
+        Where many rows can, it may have others with rows too. It costs time for what is ready, not for what waits.
+        """
+        ...
+
     async def lease(
         self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
     ) -> list[Compensation]:
@@ -186,8 +193,8 @@ class CompensationStore(Protocol):
         Parameters
         ----------
         room
-            How many each (destination, subscription) takes; those not named are left. The subscription of
-            a message to publish is empty.
+            How many each (destination, subscription) takes; those not named are left, and each that is named costs
+            time, see ``ready``. The subscription of a message to publish is empty.
         limit
             How many in all.
         owner

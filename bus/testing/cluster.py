@@ -53,7 +53,7 @@ class NoDispatching:
 
     is_local = False
 
-    async def room(self) -> dict[tuple[str, str], int]:
+    async def room(self, _: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Take nothing."""
         return {}
 

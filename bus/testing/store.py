@@ -176,6 +176,10 @@ class MemoryStore:
             if present is None or (row.generation, row.attempts) > (present.generation, present.attempts):
                 self._rows[row.message_id, row.subscription] = _replacing(present, row)
 
+    async def ready(self, now: int) -> set[tuple[str, str]]:
+        """Return each (destination, subscription) with rows that can be leased now."""
+        return {(row.destination, row.subscription) for row in self._rows.values() if _ready_at(row) <= now}
+
     async def lease(
         self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
     ) -> builtins.list[Compensation]:

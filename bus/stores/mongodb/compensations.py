@@ -58,6 +58,17 @@ class Compensations:
         """Delete rows of this or a smaller generation."""
         await self._end((row.message_id, row.subscription, row.generation) for row in rows)
 
+    async def ready(self, now: int) -> set[LaneKey]:
+        """Return the subscriptions with rows that are ready; when those are many, all with rows, which costs less."""
+        ready = {"ready_at": {"$lte": now}}
+        forms = await self._connection.find(
+            COMPENSATIONS, ready, fields=["lane"], sort=[("ready_at", 1)], limit=_FEW_READY
+        )
+        names: Sequence[object] = [form.get("lane") for form in forms]
+        if len(forms) == _FEW_READY:
+            names = await self._connection.exchange(f"read {COMPENSATIONS}", lambda: self._rows.distinct("lane"))
+        return {lane_of(name) for name in names if isinstance(name, str)}
+
     async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
         """Take due rows, round robin over subscriptions.
 
@@ -226,7 +237,7 @@ class Compensations:
     async def _candidates(self, now: int, room: dict[LaneKey, int], limit: int) -> list[Form]:
         """Return rows that are ready, without what they carry, one of each subscription in turn."""
         queues: list[tuple[LaneKey, list[Form]]] = []
-        for lane in self._in_turn(lane for lane in await self._ready(now) if lane in room):
+        for lane in self._in_turn(room):
             if len(queues) == limit:
                 break
             most = min(room[lane], limit)
@@ -241,17 +252,6 @@ class Compensations:
             if forms:
                 queues.append((lane, forms))
         return self._deal(queues, limit)
-
-    async def _ready(self, now: int) -> set[LaneKey]:
-        """Return the subscriptions with rows that are ready; when those are many, all with rows, which costs less."""
-        ready = {"ready_at": {"$lte": now}}
-        forms = await self._connection.find(
-            COMPENSATIONS, ready, fields=["lane"], sort=[("ready_at", 1)], limit=_FEW_READY
-        )
-        names: Sequence[object] = [form.get("lane") for form in forms]
-        if len(forms) == _FEW_READY:
-            names = await self._connection.exchange(f"read {COMPENSATIONS}", lambda: self._rows.distinct("lane"))
-        return {lane_of(name) for name in names if isinstance(name, str)}
 
     def _in_turn(self, lanes: Iterable[LaneKey]) -> list[LaneKey]:
         """Return subscriptions beginning after the one served last."""

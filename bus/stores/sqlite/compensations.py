@@ -21,6 +21,7 @@ Ending = tuple[bytes, int]  # the message's key, and the generation that is fini
 _Ready = tuple[int, int, bytes, int]  # a row's number, its epoch, what else it has, and when it is due
 Place = tuple[int, int]  # when a row is ready, and its number
 BEGINNING: Final[Place] = (-1, -1)
+_FEW_READY: Final = 256
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Compensation)
@@ -64,10 +65,16 @@ class Compensations:
             endings[row.destination, row.subscription].append((id_key(row.message_id), row.generation))
         await self.change((), endings)
 
+    async def ready(self, now: int) -> set[LaneKey]:
+        """Return the subscriptions with rows that are ready."""
+        found = await self._control.read(sql.READY_FIRST, (now, _FEW_READY))
+        if len(found) == _FEW_READY:
+            found = await self._control.read(sql.READY, (now,))
+        return {(row[0], row[1]) for row in found}
+
     async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
         """Take due rows, round robin over subscriptions."""
-        ready_at = await self.next_due()
-        if limit <= 0 or ready_at is None or ready_at > now or room.keys().isdisjoint(await self.due()):
+        if limit <= 0 or not room:
             return []
         return await self._control.run(partial(_lease, now=now, until=until, room=room, limit=limit, owner=owner))
 
@@ -107,10 +114,10 @@ class Compensations:
 def _lease(
     connection: apsw.Connection, *, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str
 ) -> list[Compensation]:
-    numbers = {(row[0], row[1]): row[3] for row in connection.execute(sql.WAITING)}
     served: LaneKey = next(connection.execute(sql.SERVED))
-    lanes = _in_turn([lane for lane in numbers if room.get(lane, 0) > 0], served)
-    turns = [_Turn(numbers[lane], lane, room[lane]) for lane in lanes]
+    lanes = _in_turn([lane for lane, count in room.items() if count > 0], served)
+    numbers = [(lane, _number(connection, lane)) for lane in lanes]
+    turns = [_Turn(number, lane, room[lane]) for lane, number in numbers if number is not None]
     found: list[_Ready] = []
     while turns and len(found) < limit:
         share = max(1, (limit - len(found)) // len(turns))

@@ -104,6 +104,17 @@ SET due_at = CASE
 WHERE set_at > ?2
 """
 NEXT_READY: Final = "SELECT min(ready_at) FROM compensation INDEXED BY compensation_ready WHERE ready_at < ?"
+READY_FIRST: Final = """
+SELECT destination, subscription FROM lane JOIN (
+    SELECT lane FROM compensation INDEXED BY compensation_ready WHERE ready_at <= ? ORDER BY ready_at LIMIT ?
+) ON number = lane
+"""
+READY: Final = """
+SELECT destination, subscription FROM lane
+WHERE waiting > 0 AND EXISTS (
+    SELECT 1 FROM compensation INDEXED BY compensation_lane_ready WHERE lane = number AND ready_at <= ?
+)
+"""
 ORDERED_KEYS: Final = """
 SELECT order_key, count(*), max(place) FROM compensation INDEXED BY compensation_order
 WHERE lane = (SELECT number FROM lane WHERE destination = ?1 AND subscription = ?2) AND place > 0

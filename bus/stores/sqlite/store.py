@@ -145,6 +145,10 @@ class SqliteStore:
         if rows:
             await self._compensations.change(rows, {})
 
+    async def ready(self, now: int) -> set[tuple[str, str]]:
+        """Return each (destination, subscription) with rows that can be leased now."""
+        return await self._compensations.ready(now)
+
     async def lease(
         self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
     ) -> list[Compensation]:

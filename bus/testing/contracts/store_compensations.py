@@ -110,6 +110,17 @@ class CompensationContract:
         assert [one.epoch for one in again] == [2, 2, 2]
         assert await store.due(NOON) == {LANE: 3}
 
+    async def test_ready_has_the_subscriptions_with_rows_that_can_be_leased(self, store: Store) -> None:
+        assert await store.ready(LATER) == set()
+        await store.compensate([row(message(n), due_at=NOON + n) for n in range(MANY)])
+        await store.compensate([row(message(1), "mail", due_at=LATER), row(message(2), "", due_at=LATER + 1)])
+        assert await store.ready(NOON - 1) == set()
+        assert await store.ready(NOON) == {LANE}
+        assert await store.ready(LATER) >= {LANE, MAIL}
+        await lease_all(store, LATER)
+        assert await store.ready(LATER + 1) == {(DESTINATION, "")}
+        assert await store.ready(UNTIL) >= {LANE, MAIL, (DESTINATION, "")}
+
     async def test_what_a_clock_set_that_was_ahead_keeps_its_wait(self, store: Store) -> None:
         ahead = NOON + DAY
         late = [row(message(n), due_at=ahead + 5_000 * n, set_at=ahead) for n in (1, 2)]

@@ -148,10 +148,7 @@ async def test_leases_of_an_owner_end_when_it_starts_again(store: MongodbStore) 
     assert {one.epoch for one in again} == {2}
 
 
-async def test_leases_take_turns_behind_many_rows_that_are_ready(
-    store: MongodbStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bus.stores.mongodb.compensations._FEW_READY", 5)
+async def test_leases_take_turns_behind_rows_that_are_not_ready(store: MongodbStore) -> None:
     names = ["a", "b", "c", "d"]
     later = NOON * 2
     await store.compensate([row(message(number), name) for number in range(6) for name in names[1:]])

@@ -22,6 +22,7 @@ from bus.testing.cluster import NoOrder
 from bus.testing.writes import DESTINATION, message
 
 LANE = (DESTINATION, "billing")
+MAIL = (DESTINATION, "mail")
 
 
 def member(owner: str, *roles: str) -> Member:
@@ -50,8 +51,8 @@ class FakePeers:
         self.calls: list[tuple[str, str, Any]] = []
         self.answers: dict[str, Callable[[str, Any], Any]] = {}
 
-    async def ask(self, to: Member, path: str) -> bytes:
-        return await self.call(to, path, None)
+    async def ask(self, to: Member, path: str, content: Any = None) -> bytes:
+        return await self.call(to, path, content)
 
     async def call(self, to: Member, path: str, content: Any) -> bytes:
         self.calls.append((to.owner, path, content))
@@ -193,51 +194,55 @@ def remote(peers: FakePeers, clock: ManualClock, *found: Member) -> RemoteDispat
 async def test_room_is_that_of_all_dispatchers_and_asked_for_now_and_then(peers: FakePeers) -> None:
     clock = ManualClock()
     dispatching = remote(peers, clock, member("a"), member("b"), member("r", "receiver"))
-    peers.answers["b"] = lambda *_: [(*LANE, 3), (DESTINATION, "mail", 1)]
-    assert await dispatching.room() == {LANE: 5, (DESTINATION, "mail"): 1}
-    assert await dispatching.room() == {LANE: 5, (DESTINATION, "mail"): 1}
-    assert len(peers.calls) == 2
+    peers.answers["b"] = lambda *_: [(*LANE, 3), (*MAIL, 1)]
+    for _ in range(2):
+        assert await dispatching.room([LANE, MAIL]) == {LANE: 5, MAIL: 1}
+    assert [set(content) for _, _, content in peers.calls] == [{LANE, MAIL}] * 2
+    peers.calls.clear()
+    peers.answers["b"] = lambda *_: [(DESTINATION, "sms", 1)]
+    assert (await dispatching.room([LANE, (DESTINATION, "sms")]))[DESTINATION, "sms"] == 1
+    assert [content for _, _, content in peers.calls] == [{(DESTINATION, "sms")}] * 2, "only what was not asked yet"
     await clock.advance(0.3)
     peers.answers["b"] = away()
-    assert await dispatching.room() == {LANE: 2}
+    assert await dispatching.room([LANE]) == {LANE: 2}
     await clock.advance(0.3)
     peers.answers["a"] = lambda *_: b"\xc1"
-    assert await dispatching.room() == {}
+    assert await dispatching.room([LANE]) == {}
     assert not dispatching.is_local
 
 
 async def test_deliveries_go_where_there_is_most_room_and_no_more_than_that(peers: FakePeers) -> None:
     dispatching = remote(peers, ManualClock(), member("a"), member("b"))
     peers.answers["b"] = lambda path, content: [(*LANE, 4)] if path == ROOM else [True] * len(content)
-    await dispatching.room()
+    await dispatching.room([LANE])
     offered = deliveries(8)
     assert await dispatching.offer(offered) == [True] * 6 + [False] * 2
     assert len(peers.handed("a")) == 2
     assert len(peers.handed("b")) == 4
     assert await dispatching.offer(deliveries(1, "mail")) == [False]
-    assert await dispatching.room() == {LANE: 0}
+    assert await dispatching.room([LANE]) == {LANE: 0}
 
 
 async def test_what_a_dispatcher_has_no_room_for_is_given_back(peers: FakePeers) -> None:
     dispatching = remote(peers, ManualClock(), member("a"))
     peers.answers["a"] = lambda path, content: [(*LANE, 4)] if path == ROOM else [True, False][: len(content)]
-    await dispatching.room()
+    await dispatching.room([LANE])
     assert await dispatching.offer(deliveries(2)) == [True, False]
 
 
 @pytest.mark.parametrize("indeterminate", [False, True])
 async def test_what_may_have_been_taken_stays_leased(peers: FakePeers, indeterminate: bool) -> None:
     dispatching = remote(peers, ManualClock(), member("a"))
-    await dispatching.room()
+    await dispatching.room([LANE])
     peers.answers["a"] = away(indeterminate=indeterminate)
     assert await dispatching.offer(deliveries(2)) == [indeterminate] * 2
-    assert await dispatching.room() == {}
+    assert await dispatching.room([LANE]) == {}
 
 
 @pytest.mark.parametrize("answer", [b"\xc1", [True] * 5])
 async def test_an_answer_that_is_none_leaves_it_open(peers: FakePeers, answer: Any) -> None:
     dispatching = remote(peers, ManualClock(), member("a"))
-    await dispatching.room()
+    await dispatching.room([LANE])
     peers.answers["a"] = lambda path, _: answer if path == DELIVERIES else []
     assert await dispatching.offer(deliveries(2)) == [True] * 2
 

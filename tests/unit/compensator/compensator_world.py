@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -92,11 +92,13 @@ class FakeDispatching:
         self.free: dict[tuple[str, str], int] = {LANE: 100, MAIL: 100}
         self.refused: set[str] = set()
         self.offered: list[Delivery] = []
+        self.asked: list[set[tuple[str, str]]] = []
 
     is_local = True
 
-    async def room(self) -> dict[tuple[str, str], int]:
-        return {lane: count for lane, count in self.free.items() if count}
+    async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        self.asked.append(set(keys))
+        return {lane: count for lane in keys if (count := self.free.get(lane, 0))}
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         rooms = [self.free.get((one.message.destination, one.subscription)) for one in deliveries]

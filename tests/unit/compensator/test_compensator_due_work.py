@@ -47,10 +47,41 @@ async def test_what_is_leased_is_handed_over_once_and_again_when_the_lease_is_ov
 
 
 async def test_a_lease_outlasts_three_time_outs(world: World) -> None:
-    await world.subscription("mail", timeout=600_000)
+    await world.subscription("billing", timeout=600_000)
     sent = await world.failed(1)
     await world.compensator.step()
     assert (await world.row(sent)).lease_until == world.clock.now() + 1_800_000 + 30_000
+
+
+async def test_dispatchers_are_asked_only_for_what_is_due(world: World) -> None:
+    await world.failed(1, due_at=world.clock.now())
+    await world.failed(2, "mail", due_at=world.clock.now() + 5000)
+    await world.compensator.step()
+    assert world.dispatching.asked == [{LANE}]
+    await world.compensator.step()
+    assert len(world.dispatching.asked) == 1, "what is leased is not due"
+
+
+async def test_what_no_dispatcher_takes_is_looked_for_less_and_less_often(world: World) -> None:
+    sent = [await world.failed(number) for number in range(3)]
+    world.dispatching.free = {}
+    waits = [await world.compensator.step() for _ in range(8)]
+    assert waits[0] < waits[1] < waits[2] < waits[-1] == waits[-2] == 0.25
+    world.dispatching.free, world.dispatching.refused = {LANE: 1}, {one.id for one in sent}
+    plain = world.dispatching.offer
+
+    async def full(deliveries):
+        await plain(deliveries)
+        return [False] * len(deliveries)
+
+    world.dispatching.offer = full
+    assert await world.compensator.step() == 0.25, "nor what is given back"
+    world.dispatching.offer = plain
+    world.dispatching.refused.clear()
+    assert await world.compensator.step() < waits[0]
+    assert world.dispatching.ids == [sent[0].id]
+    world.dispatching.free = {}
+    assert await world.compensator.step() == waits[0]
 
 
 async def test_what_is_not_due_waits(world: World) -> None:

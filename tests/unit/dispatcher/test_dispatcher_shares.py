@@ -131,7 +131,7 @@ async def test_without_a_share_it_leaves_the_brokers_and_keeps_its_own_queue(wor
         turn = next(turn for turn in range(2) if View(("a", "b"), turn).share("a", NAME, 1) == 0)
         await found.go_by("a", "b", rotation=turn)
         assert found.attached() == {TransportName.DIRECT}
-        assert await found.dispatcher.room() == {}
+        assert await found.dispatcher.room([(DESTINATION, "billing")]) == {}
         (sent,) = await world.publish()
         assert await found.dispatcher.offer([handed(fresh(9, world.clock))]) == [False]
         await world.clock.settle()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -57,8 +57,8 @@ class FakeDispatching:
     def delivers(self, key: tuple[str, str]) -> bool:
         return self.has_permits and key == (DESTINATION, "billing")
 
-    async def room(self) -> dict[tuple[str, str], int]:
-        return {(DESTINATION, "billing"): 7}
+    async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        return dict.fromkeys(keys, 7)
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         self.offered += deliveries
@@ -160,7 +160,7 @@ async def test_a_secret_of_a_store_that_was_wiped_is_read_again(world: World) ->
     other = PeerKey(world.store, world.clock)
     await other.load()
     await world.clock.advance(2)
-    assert (await world.call(ROOM, b"", key=other.header))[0] == 200
+    assert (await world.call(ROOM, b"\xc0", key=other.header))[0] == 200
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", packed(b"\xc1"), msgspec.msgpack.encode({}), b"\x91\xa1x"])
@@ -228,7 +228,12 @@ async def test_deliveries_and_room(world: World) -> None:
     status, answer = await world.call(DELIVERIES, packed(*map(encode_delivery, deliveries)))
     assert (status, answer) == (200, [True, False, True])
     assert world.dispatching.offered == deliveries
-    assert await world.call(ROOM, b"\xc0") == (200, [[DESTINATION, "billing", 7]])
+    assert await world.call(ROOM, msgspec.msgpack.encode([(DESTINATION, "billing")])) == (
+        200,
+        [[DESTINATION, "billing", 7]],
+    )
+    assert await world.call(ROOM, b"\xc0") == (200, [[DESTINATION, "billing", 7]]), "an earlier version asks for all"
+    assert (await world.call(ROOM, b"\xc1"))[0] == 400
 
 
 async def test_a_sample_is_sent_and_what_came_of_it_returned(world: World) -> None:
