@@ -17,6 +17,7 @@ from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
 from bus.sentences import Said, sentence
+from bus.stores.changed_documents import ChangedDocuments
 from bus.stores.snapshot import NOTE, PutBack, decode_note
 
 DESTINATIONS = "destinations"
@@ -65,6 +66,7 @@ class Registry:
         self._revision = 0
         self._loaded = -1
         self._noted = -1
+        self._changed = ChangedDocuments(documents)
         self.catalog = Catalog()
         self.rates = Rates()
         self.preference = Preference()
@@ -120,19 +122,25 @@ class Registry:
         async with self._changing:
             # Read first: a change meanwhile is seen as one at the next look.
             revision = self._revision = await self._stored_revision()
-            destinations = [
-                msgspec.structs.replace(msgspec.json.decode(found.value, type=Destination), version=found.version)
-                for found in await self._documents.list(DESTINATIONS)
-            ]
-            subscriptions = [self._unseal(found) for found in await self._documents.list(SUBSCRIPTIONS)]
+            before = self.catalog
+            destinations, codes = await self._changed.read(DESTINATIONS, before.destinations.keys(), _destination)
+            in_force = {_key(*key) for key in before.subscriptions}
+            subscriptions, names = await self._changed.read(SUBSCRIPTIONS, in_force, self._unseal)
             settings = {found.key: found.value for found in await self._documents.list(SETTINGS)}
             if RATES in settings:
                 self.rates = msgspec.json.decode(settings[RATES], type=Rates)
             self.preference = msgspec.json.decode(settings.get(PREFERENCE, b"{}"), type=Preference)
             self.put_back = decode_note(settings[NOTE]) if NOTE in settings else None
-            removed = [found.key for found in await self._documents.list(REMOVED)]
-            await self._enforce(Catalog(destinations, subscriptions, removed))
+            catalog = before.changed(
+                destinations=destinations,
+                subscriptions=subscriptions,
+                without=codes,
+                unsubscribed=[(code, name) for code, _, name in (key.partition("/") for key in names)],
+                removed=[found.key for found in await self._documents.list(REMOVED)],
+            )
+            await self._enforce(catalog)
             self._loaded = self._noted = revision
+            self._changed.accept()
 
     def destination(self, code: str) -> Destination:
         """Return a destination; raises ``NotFound``."""
@@ -431,6 +439,10 @@ class Registry:
         stored = msgspec.json.decode(found.value, type=Subscription)
         secrets = tuple(Secret(self._box.open(secret.value), secret.expires_at) for secret in stored.secrets)
         return msgspec.structs.replace(stored, secrets=secrets, version=found.version)
+
+
+def _destination(found: Document) -> Destination:
+    return msgspec.structs.replace(msgspec.json.decode(found.value, type=Destination), version=found.version)
 
 
 def _key(destination: str, name: str) -> str:

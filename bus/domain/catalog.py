@@ -53,6 +53,11 @@ class Catalog:
         self._by_destination = {code: tuple(found) for code, found in by_destination.items()}
         self._names = {code: tuple(s.name for s in found) for code, found in self._by_destination.items()}
         self._routed = {s.destination for s in self.subscriptions.values() if s.routing_pattern != EVERY_KEY}
+        # Names this state, and for one that ``changed`` made the state before and what may differ from that.
+        self._state = object()
+        self._before: object = None
+        self._codes: Collection[str] = ()
+        self._keys: Collection[tuple[str, str]] = ()
 
     def changed(
         self,
@@ -75,15 +80,17 @@ class Catalog:
             All that somebody has removed, as of now; None for no change.
         """
         made = {subscription.key: subscription for subscription in subscriptions}
+        replaced = {one.code: one for one in destinations}
         found = Catalog()
-        found.destinations = self.destinations | {one.code: one for one in destinations}
+        found._before, found._codes, found._keys = self._state, (*replaced, *without), (*made, *unsubscribed)
+        found.destinations = self.destinations | replaced
         found.subscriptions = self.subscriptions | made
         found.removed = self.removed if removed is None else frozenset(removed)
         for code in without:
             found.destinations.pop(code, None)
         for key in unsubscribed:
             found.subscriptions.pop(key, None)
-        found._copy_indexes(self, (*made, *unsubscribed))
+        found._copy_indexes(self, found._keys)
         return found
 
     def _copy_indexes(self, other: Catalog, touched: Iterable[tuple[str, str]]) -> None:
@@ -104,14 +111,21 @@ class Catalog:
     def since(self, earlier: Catalog) -> Difference:
         """Return in what this state differs from an earlier one.
 
-        Destinations that both share, see ``changed``, cost next to nothing.
+        From the state that ``changed`` made it of it costs time for what was changed, from any other for all there is.
         """
-        subscribed = _unequal(self._by_destination, earlier._by_destination)
-        itself = _unequal(self.destinations, earlier.destinations)
+        if earlier is self:
+            return Difference(set(), set())
+        is_next = self._before is earlier._state
+        subscribed = _unequal(
+            self._by_destination, earlier._by_destination, {code for code, _ in self._keys} if is_next else None
+        )
+        itself = _unequal(self.destinations, earlier.destinations, self._codes if is_next else None)
         keys = {
             (code, name)
             for code in subscribed
-            for name in _unequal({one.name: one for one in self.of(code)}, {one.name: one for one in earlier.of(code)})
+            for name in _unequal(
+                {one.name: one for one in self.of(code)}, {one.name: one for one in earlier.of(code)}, None
+            )
         }
         keys |= {found.key for code in itself for found in self.of(code)}
         said = {key.partition("/")[0] for key in self.removed ^ earlier.removed}
@@ -153,7 +167,9 @@ class Catalog:
             self._routed.add(code)
 
 
-def _unequal(now: Mapping[_Key, _Value], before: Mapping[_Key, _Value]) -> set[_Key]:
-    """Return the keys whose values differ, or that only one of the two has."""
+def _unequal(now: Mapping[_Key, _Value], before: Mapping[_Key, _Value], among: Collection[_Key] | None) -> set[_Key]:
+    """Return the keys, among these or all, whose values differ, or that only one of the two has."""
+    if among is not None:
+        return {key for key in among if now.get(key) != before.get(key)}
     found = {key for key, one in now.items() if (other := before.get(key)) is not one and other != one}
     return found | (before.keys() - now.keys())

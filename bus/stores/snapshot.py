@@ -22,6 +22,7 @@ _WRITE: Final = 0.5
 _SUFFIX: Final = ".snapshot"
 _DIRECTORY: Final = "configuration"
 NOTE: Final = "put_back"
+_PAGE: Final = 500
 _Documents = list[Document]
 
 
@@ -118,8 +119,12 @@ class Snapshot:
         Of a kept collection as a whole nothing is older than what this process has changed by the time it is returned.
         """
         changes = self._changes[collection]
+        is_whole = collection in self._collections and not prefix and not after and limit is None
         try:
-            found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
+            if is_whole:
+                found = await self._all(collection)
+            else:
+                found = await self._documents.list(collection, prefix=prefix, after=after, limit=limit)
         except StoreUnavailable:
             kept = self._read(collection)
             if kept is None:
@@ -127,7 +132,7 @@ class Snapshot:
             self._old.add(collection)
             matching = [item for item in kept if item.key.startswith(prefix) and item.key > after]
             return matching[:limit]
-        if collection in self._collections and not prefix and not after and limit is None:
+        if is_whole:
             self._old.discard(collection)
             if not found and self._read(collection) and await self.restore():
                 return await self.list(collection)
@@ -137,6 +142,20 @@ class Snapshot:
             if changes != self._changes[collection]:
                 return await self.list(collection)
         return found
+
+    async def _all(self, collection: str) -> _Documents:
+        """Read a collection from the store a page at a time, so that the event loop serves others in between.
+
+        A document that is as it was when it was read last is the same object.
+        """
+        found: _Documents = []
+        known = self._known.get(collection, {})
+        while True:
+            page = await self._documents.list(collection, after=found[-1].key if found else "", limit=_PAGE)
+            found += [before if (before := known.get(one.key)) == one else one for one in page]
+            if len(page) < _PAGE:
+                return found
+            await asyncio.sleep(0)
 
     async def restore(self) -> bool:
         """Put what is kept back into a store that has lost it; whether it had. What the store has stays as it is.

@@ -289,6 +289,63 @@ async def test_changes_of_two_processes_at_once_are_seen_by_both(store: MemorySt
     assert set(ours.catalog.destinations) == set(theirs.catalog.destinations) == {"orders", "paid"}
 
 
+class CountingBox(SecretBox):
+    """Counts the secrets that it opens."""
+
+    opened = 0
+
+    def open(self, value: str) -> str:
+        self.opened += 1
+        return super().open(value)
+
+
+async def test_a_load_decodes_what_has_changed_and_nothing_else(store: MemoryStore) -> None:
+    theirs, box = await reloaded(store), CountingBox(None)
+    await theirs.put_destination(ORDERS)
+    for number in range(5):
+        await theirs.put_subscription(msgspec.structs.replace(BILLING, name=f"s{number}"))
+    ours = await reloaded(store, box)
+    assert box.opened == 5
+    before = ours.catalog
+    await ours.load()
+    assert box.opened == 5
+    assert all(ours.catalog.subscriptions[key] is found for key, found in before.subscriptions.items())
+    changed = await theirs.put_subscription(
+        msgspec.structs.replace(theirs.subscription("orders", "s1"), url="http://b/")
+    )
+    await theirs.remove_subscription("orders", "s2")
+    await ours.load()
+    assert box.opened == 6
+    assert ours.subscription("orders", "s1") == changed
+    assert ours.catalog.names("orders") == ("s0", "s1", "s3", "s4")
+
+
+async def test_what_was_removed_here_and_made_again_as_it_was_is_in_force_again(store: MemoryStore) -> None:
+    ours, theirs = await reloaded(store), await reloaded(store)
+    await ours.put_destination(ORDERS)
+    await ours.load()
+    await ours.remove_destination("orders")
+    await theirs.put_destination(ORDERS)
+    await ours.load()
+    assert ours.destination("orders") == theirs.destination("orders")
+
+
+async def test_what_a_listener_did_not_take_is_not_taken_for_known(registry: Registry, store: MemoryStore) -> None:
+    left = ["full"]
+
+    async def listener(_: Catalog) -> None:
+        if left:
+            raise SpoolError(left.pop())
+
+    registry.listen(listener)
+    await (await reloaded(store)).put_destination(ORDERS)
+    with pytest.raises(SpoolError):
+        await registry.load()
+    assert "orders" not in registry.catalog.destinations
+    await registry.load()
+    assert registry.destination("orders").version == 1
+
+
 async def test_a_change_that_was_not_noted_is_found_in_the_end(store: MemoryStore) -> None:
     clock = ManualClock()
     ours = await reloaded(store)

@@ -19,6 +19,7 @@ MARK = ("settings", "revision")
 
 class Flaky(MemoryStore):
     away = False
+    lists = 0
 
     async def get(self, collection, key):
         self._reach()
@@ -26,6 +27,7 @@ class Flaky(MemoryStore):
 
     async def list(self, collection, *, prefix="", after="", limit=None):
         self._reach()
+        self.lists += 1
         return await super().list(collection, prefix=prefix, after=after, limit=limit)
 
     async def put(self, collection, key, value, *, version=None):
@@ -153,6 +155,31 @@ async def test_a_list_that_a_change_overtakes_has_the_change(tmp_path: Path) -> 
     await kept.put("destinations", "a", b"new", version=version)
     store.may_return.set()
     assert [one.value for one in await listing] == [b"new"]
+
+
+async def test_a_large_collection_is_read_in_pages_and_what_did_not_change_is_the_same_object(
+    store: Flaky, tmp_path: Path
+) -> None:
+    names = [f"d{number:04}" for number in range(1200)]
+    for name in names:
+        await store.put("destinations", name, b"x")
+    kept, turns = snapshot(store, tmp_path), list[int]()
+
+    async def others() -> None:
+        while True:
+            turns.append(store.lists)
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    first = await kept.list("destinations")
+    assert [one.key for one in first] == ["a", "b", "c", *names]
+    assert set(turns) >= {1, 2}, "others are served between two pages"
+    beside.cancel()
+    await store.put("destinations", "d0001", b"y")
+    again = await kept.list("destinations")
+    assert [one.key for one, before in zip(again, first, strict=True) if one is not before] == ["d0001"]
+    store.away = True
+    assert await kept.list("destinations") == again
 
 
 async def test_a_change_while_a_list_is_kept_on_disk_is_in_it(
