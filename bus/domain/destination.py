@@ -113,6 +113,11 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         return strict_carrier(self.transport) if self.ordering is Ordering.STRICT else self.transport
 
     @property
+    def is_direct(self) -> bool:
+        """Whether its messages are on the direct transport alone."""
+        return self.transport is TransportName.DIRECT and not self.former and self.ordering is not Ordering.STRICT
+
+    @property
     def transports(self) -> tuple[str, ...]:
         """Every transport on which its messages may be: the one in use first, then those left, then the fallback."""
         if self.ordering is Ordering.STRICT:

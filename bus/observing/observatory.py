@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from bus.bootstrap import Context, Introspection
 from bus.cluster.finding_documents import FindingDocuments
-from bus.cluster.member import Member, host_of
+from bus.cluster.member import Held, Member, host_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
@@ -54,6 +54,7 @@ class Rates(NamedTuple):
 class Sight(NamedTuple):
     """The bus at one moment.
 
+    ``backlog`` has the subscriptions for which something waits, or may.
     ``rates``, ``retrying`` and ``dead`` come from the store and are None while it does not answer. ``retrying`` counts
     the compensations, ``dead`` what died within the last hour, ``dead_before`` within the hour before it. ``facts`` has
     all of it, as rules judge it.
@@ -207,12 +208,19 @@ def _everything(_: str) -> bool:
 
 
 def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Waiting]]:
-    """Yield what waits for each subscription: in the direct queues of all dispatchers, and on its brokers."""
+    """Yield what waits for a subscription: in the direct queues of all dispatchers, and on its brokers."""
     catalog = context.registry.catalog
     lags = {name: held for name, held in context.router.lags().items() if name != TransportName.DIRECT}
+    queued: dict[Lane, list[Held]] = {}
+    for member in members:
+        for lane, found in member.held.items():
+            code, _, name = lane.partition("/")
+            queued.setdefault((code, name), []).append(found)
     for key in catalog.subscriptions:
         destination = catalog.destinations.get(key[0])
-        held = [found for member in members if (found := member.held.get("/".join(key))) is not None]
+        if key not in queued and (destination is None or destination.is_direct):
+            continue
+        held = queued.get(key, ())
         records: int | None = sum(found.queued for found in held)
         times = [found.oldest for found in held if found.oldest is not None]
         for transport in destination.transports if destination is not None else ():
@@ -221,7 +229,8 @@ def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, W
                 lag = known.get(key) if known is not None else None
                 records = None if known is None or records is None else records + (lag.records if lag else 0)
                 times += [lag.oldest] if lag is not None and lag.oldest is not None else []
-        yield key, Waiting(records, min(times, default=None))
+        if times or records != 0:
+            yield key, Waiting(records, min(times, default=None))
 
 
 def _progress(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Progress]]:

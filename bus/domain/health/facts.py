@@ -113,7 +113,7 @@ class Facts(NamedTuple):
     producers
         Their queues, those with the oldest records.
     waiting
-        By subscription.
+        By subscription, those for which something waits, or may.
     progress
         How what waits on brokers is worked off, by subscription, as far as that is known.
     delivering

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
 from bus.bootstrap import Introspection
-from bus.cluster.member import COLLECTION, Member
+from bus.cluster.member import COLLECTION, Held, Member
 from bus.cluster.report import Answer, Report
+from bus.domain.destination import Destination, TransportName
 from bus.domain.health.rulebook import Rulebook
+from bus.domain.subscription import Subscription
 from bus.observing.observatory import Observatory, Sight
+from bus.ports.transport import Lag
 from bus.stores.rollups import RollupReader
 from tests.unit.admin.admin_world import World
 
@@ -73,6 +77,26 @@ async def test_who_does_not_answer_either_is_gone(world: Watched) -> None:
     world.store.down = True
     world.asked.report = None
     assert "receiver" not in (await world.look(6)).facts.roles
+
+
+async def test_the_backlog_has_the_subscriptions_for_which_something_waits(world: Watched) -> None:
+    names = ("billing", "mail", "sms")
+    await world.registry.put_all(
+        [Destination(code="orders"), Destination(code="paid", transport=TransportName.KAFKA)],
+        [
+            Subscription(destination=code, name=name, url="http://a.example/")
+            for code in ("orders", "paid")
+            for name in names
+        ],
+    )
+    lags: dict[str, Any] = {"kafka": {("paid", "sms"): Lag(2, 0), ("paid", "billing"): Lag(0, None)}}
+    world.context.router.lags = lambda: lags
+    world.context.members.others[0].held["orders/mail"] = Held(3, 250, 3)
+    assert (await world.look(0)).backlog == {("orders", "mail"): (3, 250), ("paid", "sms"): (2, 0)}
+    lags["kafka"] = None
+    backlog = (await world.look(1)).backlog
+    assert backlog.keys() == {("orders", "mail"), *(("paid", name) for name in names)}, "what is not known may wait"
+    assert backlog["paid", "billing"] == (None, None)
 
 
 async def test_what_was_seen_is_good_for_half_a_second_however_long_it_took(world: Watched) -> None:

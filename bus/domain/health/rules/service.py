@@ -21,28 +21,32 @@ _NOBODY: Final = Waiting(0, None)
 
 def waiting(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
     """Yield the subscriptions for which too much waits, or for too long; who is paused waits as a person wanted it."""
-    for one in facts.subscriptions:
+    for one in facts.subscriptions if facts.waiting else ():
+        found = facts.waiting.get(one.key)
+        if found is None or one.paused:
+            continue
         destination = facts.destinations.get(one.destination)
-        if not one.paused and not (destination is not None and destination.paused):
-            found = facts.waiting.get(one.key, _NOBODY)
+        if destination is None or not destination.paused:
             yield from filter(None, (_backlog(one, found, book, active), _age(one, found, facts.now, book, active)))
 
 
 def progress(facts: Facts) -> Iterator[Alarm]:
     """Yield the subscriptions whose messages on a broker are not worked off, for another reason than a known one."""
     down = {(breaker.destination, breaker.subscription) for breaker in facts.breakers}
-    for one in facts.subscriptions:
-        destination = facts.destinations.get(one.destination)
-        is_held = one.paused or (destination is not None and destination.paused) or one.key in down
+    for one in facts.subscriptions if facts.progress else ():
         found = facts.progress.get(one.key)
-        if found is not None and found.verdict is not Verdict.WELL and not is_held:
+        if found is None or found.verdict is Verdict.WELL:
+            continue
+        destination = facts.destinations.get(one.destination)
+        if not (one.paused or (destination is not None and destination.paused) or one.key in down):
             yield _stalled(one, found, facts.waiting.get(one.key, _NOBODY).records or 0)
 
 
 def serving(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
     """Yield the subscriptions that are slow, that fail, or that have too few permits."""
-    for one in facts.subscriptions:
-        found = facts.delivering.get(one.key) if facts.delivering is not None else None
+    delivering = facts.delivering or {}
+    for one in facts.subscriptions if delivering or facts.saturated else ():
+        found = delivering.get(one.key)
         if found is not None:
             yield from filter(None, (_latency(one, found, book, active), _errors(one, found, book, active)))
         if one.key in facts.saturated:
