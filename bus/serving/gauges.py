@@ -81,12 +81,17 @@ def _fill_roles(held: Mapping[str, Collection[Role]]) -> None:
 
 def _measure_spools(context: Context) -> Fill:
     spools = {name: (spool.totals(), spool.waiting()) for name, spool in context.spools.items()}
-    return partial(_fill_spools, spools, context.clock.now())
+    return partial(_fill_spools, spools, context.registry.catalog.subscriptions, context.clock.now())
 
 
-def _fill_spools(spools: Mapping[str, tuple[SpoolTotals, Sequence[ConsumerStats]]], now: int) -> None:
+def _fill_spools(
+    spools: Mapping[str, tuple[SpoolTotals, Sequence[ConsumerStats]]],
+    subscriptions: Collection[tuple[str, str]],
+    now: int,
+) -> None:
+    queues = [("direct", "/".join(labels.SUBSCRIPTIONS.of(*key))) for key in subscriptions]
     waiting: dict[tuple[str, str], tuple[int, int | None]] = {
-        label: (0, None) for label in _ALWAYS if label[0] in spools
+        label: (0, None) for label in (*_ALWAYS, *queues) if label[0] in spools
     }
     for name, (totals, consumers) in spools.items():
         metrics.SPOOL_BYTES.labels(name).set(totals.bytes)

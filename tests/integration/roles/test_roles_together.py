@@ -366,6 +366,7 @@ async def test_metrics_have_the_names_of_the_contract(tmp_path: Path, subscriber
             'bus_permits_in_use{subscription="orders/billing"} 0.0',
             'bus_permits_max{subscription="orders/billing"} 16.0',
             'bus_spool_records{consumer="publish",spool="receiver"}',
+            'bus_spool_records{consumer="orders/billing",spool="direct"} 0.0',
             'bus_spool_bytes{spool="outcomes"}',
             'bus_spool_oldest_seconds{consumer="store",spool="receiver"}',
             'bus_broker_backlog{cluster="",destination="orders",subscription="billing",transport="direct"}',
