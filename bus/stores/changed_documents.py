@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from bus.ports.store import Document, DocumentStore
 
 Content = TypeVar("Content")
-_SLICE: Final = 250  # documents that are decoded before the event loop serves others
+_SLICE: Final = 250  # documents after which the event loop serves others
 
 
 class ChangedDocuments:
@@ -27,13 +27,14 @@ class ChangedDocuments:
         self, collection: str, in_force: Collection[str], decode: Callable[[Document], Content]
     ) -> tuple[list[Content], set[str]]:
         """Return what differs from what is in force, decoded, and the keys of documents that are in force and gone."""
-        documents = {found.key: found for found in await self._documents.list(collection)}
         accepted = self._accepted.get(collection, {})
-        differing = [found for key, found in documents.items() if key not in in_force or accepted.get(key) != found]
+        documents: dict[str, Document] = {}
         decoded: list[Content] = []
-        for found in differing:
-            decoded.append(decode(found))
-            if len(decoded) % _SLICE == 0:
+        for found in await self._documents.list(collection):
+            documents[found.key] = found
+            if found.key not in in_force or accepted.get(found.key) != found:
+                decoded.append(decode(found))
+            if len(documents) % _SLICE == 0:
                 await asyncio.sleep(0)
         self._read[collection] = documents
         return decoded, set(in_force) - documents.keys()
