@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Final
 
+from bus.domain.claim import IDEMPOTENCY
 from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
 from bus.ports.clock import Clock
@@ -20,7 +21,6 @@ _log = logging.getLogger(__name__)
 _INTERVAL: Final = 600.0
 _PATIENCE: Final = 3600.0
 _AT_START: Final = 600.0
-_IDEMPOTENCY: Final = "idempotency"
 _RESENDS: Final = ("resend-items", "resends")
 _RESENDS_KEPT: Final = 90 * DAY
 _CHUNK: Final = 500
@@ -65,7 +65,7 @@ class Expiry:
             _log.info("dropped partition %s: past its retention, nothing unfinished", name)
         for name in kept:
             _log.error("partition %s is past its retention but has unfinished work; it is kept", name)
-        await self._forget(_IDEMPOTENCY, f"{day_of(now - DAY)}/")
+        await self._forget(IDEMPOTENCY, f"{day_of(now - DAY)}/")
         for collection in _RESENDS:
             await self._forget(collection, id_floor(now - _RESENDS_KEPT))
         await self._rollups.expire(now)

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.domain.claim import IDEMPOTENCY, Claim, document_key
 from bus.domain.identity import id_time
-from bus.domain.times import DAY, day_of
+from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore, TraceStore
 
-IDEMPOTENCY: Final = "idempotency"
 MOST_AHEAD: Final = 600_000
 """By how many milliseconds the time of a new id may be ahead."""
 # At 50 messages a second full after ten minutes, from when on memory grows no more; the store is asked for older ids.
@@ -137,14 +137,6 @@ def name_of(message_id: str) -> bytes:
     return bytes.fromhex(message_id.replace("-", ""))
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """What an Idempotency-Key stands for: the first id, that request's body, and when."""
-
-    message_id: str
-    body: str
-    at: int
-
-
 class _Use(NamedTuple):
     """The first use of a key; ``until`` (monotonic seconds) is when it is used as new again."""
 
@@ -191,13 +183,14 @@ class IdempotencyKeys:
         """Write the first use, whose record is durable now; best effort: in memory it is known."""
         self._remember(scope, claim, None)
         with contextlib.suppress(StoreError):
-            await self._documents.put(IDEMPOTENCY, f"{day_of(claim.at)}/{scope}", msgspec.json.encode(claim))
+            key = document_key(scope, claim.at)
+            await self._documents.put(IDEMPOTENCY, key, msgspec.json.encode(claim), version=0)
 
     async def recall(self, scope: str, now: int) -> None:
         """Ask the store about a key that memory does not know; without an answer it counts as new."""
-        for day in (day_of(now), day_of(now - DAY)):
+        for day in (now, now - DAY):
             try:
-                found = await self._documents.get(IDEMPOTENCY, f"{day}/{scope}")
+                found = await self._documents.get(IDEMPOTENCY, document_key(scope, day))
             except StoreError:
                 return
             if found is not None:
@@ -213,11 +206,6 @@ class IdempotencyKeys:
 def scope_of(destination: str, principal: str, key: tuple[str, ...]) -> str:
     """Return the name under which a key is kept; keys of one part and of two are never the same."""
     return hashlib.sha256(msgspec.json.encode((destination, principal, *key))).hexdigest()
-
-
-def digest(body: bytes) -> str:
-    """Return the hash by which bodies are compared."""
-    return hashlib.sha256(body).hexdigest()
 
 
 def content_of(destination: str, body: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from bus.domain.claim import Claim, claim_of, digest
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, Ordering
 from bus.domain.identity import id_time, new_id
@@ -24,7 +25,7 @@ from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
-from bus.ports.spool import NewRecord, Waiter
+from bus.ports.spool import NewRecord, Spool, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
@@ -32,18 +33,17 @@ from bus.telemetry.source_counters import SourceCounters
 from receiver.destinations import find_destination, no_producers
 from receiver.duplicates import (
     MOST_AHEAD,
-    Claim,
     IdempotencyKeys,
     Recent,
     Stored,
     content_of,
-    digest,
     name_of,
     scope_of,
 )
 from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
+from receiver.recovery import newest_unstored
 from receiver.repetitions import Repetitions
 from receiver.strict_writing import Produced, StrictWriting
 
@@ -58,7 +58,6 @@ class _Fresh(NamedTuple):
     place: Place
     record: NewRecord
     content: bytes | None
-    scope: str
     claim: Claim | None
 
 
@@ -150,6 +149,16 @@ class Ingest:
         self._spans = spans
         self._tally = SourceCounters(metrics.ACCEPTED)
 
+    async def recover(self, sources: Sequence[tuple[Spool, str]]) -> None:
+        """Recognise what an earlier life accepted, before the first message comes.
+
+        Parameters
+        ----------
+        sources
+            The spools of accepted messages, each with the consumer that brings them to the store.
+        """
+        await self._repetitions.recover(newest_unstored(sources))
+
     def is_here(self, destination: str) -> bool:
         """Whether a destination's messages are accepted by this process, or forwarded."""
         return self._elsewhere.is_here(destination)
@@ -207,8 +216,9 @@ class Ingest:
 
         Raises
         ------
-        SpoolError
-            The spool takes nothing now; nothing of this call is answered for, and all of it may be sent again.
+        SpoolError, PeerUnavailable
+            The spool takes nothing now, or a process that ended may have accepted one of them; nothing of this call is
+            answered for, and all of it may be sent again.
         """
         away: dict[str, list[int]] = {}
         for place, draft in enumerate(drafts):
@@ -247,7 +257,7 @@ class Ingest:
         finally:
             self._end(call)
             self._repetitions.settle(claimed, _names(call.kept.values()))
-        if claims := [(item.scope, item.claim) for item in call.kept.values() if item.claim is not None]:
+        if claims := [(item.message.claim, item.claim) for item in call.kept.values() if item.claim is not None]:
             await self._keep(claims)
         return answers
 
@@ -291,15 +301,14 @@ class Ingest:
             if self._recent.knows(draft.id):
                 return self._known(draft.id, content)
             _check_id_time(draft.id, destination, now)
-        message, place = self._stamp(draft, destination, now), call.places[destination.code]
+        message, place = self._stamp(draft, destination, now, scope), call.places[destination.code]
         record = _record(message, encode_message(message), place)
         self._quotas.take(destination, call.principal, len(record.payload), place, call.rooms)
         self._recent.begin(message.id, content, call.stored)
-        claim = None
-        if scope:
-            claim = Claim(message.id, digest(draft.body), now)
+        claim = claim_of(message) if scope else None
+        if claim is not None:
             self._keys.claim(scope, claim, call.stored)
-        call.fresh.append(_Fresh(message, draft.producer, place, record, content, scope, claim))
+        call.fresh.append(_Fresh(message, draft.producer, place, record, content, claim))
         return Accepted(message.id, False)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -319,10 +328,11 @@ class Ingest:
         check_size(draft.body, draft.headers, destination.max_bytes)
         return destination
 
-    def _stamp(self, draft: Draft, destination: Destination, now: int) -> Message:
+    def _stamp(self, draft: Draft, destination: Destination, now: int, claim: str = "") -> Message:
         if draft.deliver_at:
             _check_deliver_at(draft, destination, now)
-        return _stamp(draft, destination, self._registry.catalog.expected(destination.code, draft.routing_key), now)
+        expected = self._registry.catalog.expected(destination.code, draft.routing_key)
+        return _stamp(draft, destination, expected, now, claim)
 
     async def _store(self, call: _Call) -> dict[str, BusError]:
         """Have what is fresh kept; return by id why not, of what no group of brokers holds for sure."""
@@ -343,8 +353,8 @@ class Ingest:
         for item in call.fresh:
             if item.message.id not in call.kept:
                 self._recent.forget(item.message.id)
-                if item.scope:
-                    self._keys.unclaim(item.scope)
+                if item.claim is not None:
+                    self._keys.unclaim(item.message.claim)
         call.stored.set_result(None)
 
     async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
@@ -373,7 +383,9 @@ def _chosen(drafts: Sequence[Draft | BusError], places: Sequence[int]) -> list[D
 def _names(fresh: Collection[_Fresh]) -> dict[bytes, bytes]:
     """Return what messages repeat under, with what is said of each to the other processes."""
     names = {name_of(item.message.id): item.content for item in fresh if item.content is not None}
-    claims = {bytes.fromhex(item.scope): msgspec.json.encode(item.claim) for item in fresh if item.claim is not None}
+    claims = {
+        bytes.fromhex(item.message.claim): msgspec.json.encode(item.claim) for item in fresh if item.claim is not None
+    }
     return names | claims
 
 
@@ -421,7 +433,7 @@ def _check_deliver_at(draft: Draft, destination: Destination, now: int) -> None:
         )
 
 
-def _stamp(draft: Draft, destination: Destination, expected: tuple[str, ...], now: int) -> Message:
+def _stamp(draft: Draft, destination: Destination, expected: tuple[str, ...], now: int, claim: str) -> Message:
     stamped = {
         "id": draft.id or new_id(now),
         "destination": destination.code,
@@ -429,5 +441,6 @@ def _stamp(draft: Draft, destination: Destination, expected: tuple[str, ...], no
         "received_at": now,
         "expected": expected,
         "retention_days": destination.retention_days,
+        "claim": claim,
     }
     return Message(**dict(zip(_SAID, _said(draft), strict=True)) | stamped)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from bus.errors import BusError
+from bus.domain.claim import Claim, claim_of
+from bus.domain.message import Message
+from bus.errors import BusError, PeerUnavailable
 from bus.http.draft import Draft
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
-from receiver.duplicates import Claim, IdempotencyKeys, Recent, Stored, name_of
+from bus.sentences import sentence
+from receiver.duplicates import IdempotencyKeys, Recent, Stored, content_of, name_of
 
 _LOOK_AGAIN: Final = 0.005
 _PATIENCE: Final = 2.0
-"""Seconds after which a process that was storing a message is taken for dead, and the store is asked."""
+"""Seconds that a call waits for another process to say what became of a message that it is storing."""
+_GONE_AFTER: Final = 30.0
+"""Seconds after which that process is not expected to come back, and the store is asked."""
 
 
 class Repetitions:
@@ -43,12 +48,36 @@ class Repetitions:
         self._keys = keys
         self._claims = claims
         self._clock = clock
+        # By name since when (monotonic seconds) no process said what became of it.
+        self._unsettled: dict[bytes, float] = {}
+
+    async def recover(self, messages: AsyncIterable[Message]) -> None:
+        """Note what an earlier life accepted and the store may lack, the newest first; before any other call."""
+        ids: dict[str, bytes] = {}
+        claims: dict[str, Claim] = {}
+        async for message in messages:
+            ids[message.id] = content_of(message.destination, message.body)
+            if message.claim:
+                claims[message.claim] = claim_of(message)
+        for message_id, content in ids.items():
+            self._recent.note(message_id, content)
+        for scope, claim in reversed(claims.items()):  # those that are noted first are forgotten first
+            self._keys.note(scope, claim, self._clock.now())
+        if self._claims is not None:
+            names = {name_of(message_id): content for message_id, content in ids.items()}
+            names |= {bytes.fromhex(scope): msgspec.json.encode(claim) for scope, claim in claims.items()}
+            self._claims.recover(names)
 
     async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> frozenset[bytes]:
         """Recall what memory lacks of the drafts, and wait until nobody else is storing one of them.
 
         Until the caller awaits something, ``Recent`` and ``IdempotencyKeys`` know all of them that were accepted. The
         names that it returns are the caller's, who settles them.
+
+        Raises
+        ------
+        PeerUnavailable
+            A process that was storing one of them has ended; only its disk says whether it is accepted.
         """
         ids = {draft.id: draft.destination for draft in drafts if isinstance(draft, Draft) and draft.id}
         keys = {scope for scope in scopes if scope}
@@ -67,6 +96,8 @@ class Repetitions:
             claimed = self._claims.claim(names, asked)
             self._note({names[name]: said for name, said in claimed.known.items()}, ids)
             is_late = self._clock.monotonic() > until
+            if is_late and not claimed.is_locked:
+                self._await_return(claimed.storing)
             doubtful = ({*claimed.doubtful, *claimed.storing} if is_late else set(claimed.doubtful)) - asked
             if doubtful:
                 told = [names[name] for name in doubtful]
@@ -78,6 +109,18 @@ class Repetitions:
                 return frozenset()
             else:
                 await self._clock.sleep(_LOOK_AGAIN)
+
+    def _await_return(self, names: Collection[bytes]) -> None:
+        """Refuse what a process was storing that has ended, for as long as that may come back."""
+        now = self._clock.monotonic()
+        for name in names:
+            self._unsettled.setdefault(name, now)
+        self._unsettled = {name: at for name, at in self._unsettled.items() if now - at < 2 * _GONE_AFTER}
+        if any(now - self._unsettled[name] < _GONE_AFTER for name in names):
+            raise PeerUnavailable(
+                sentence("a process ended while it was storing this message; whether it is accepted is not known yet"),
+                hint=sentence("send it again under the same id or key: that process is being started"),
+            )
 
     def settle(self, claimed: Collection[bytes], accepted: Mapping[bytes, bytes]) -> None:
         """Say of all names that `known` returned what became of them; ``accepted`` are durable."""

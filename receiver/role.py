@@ -6,6 +6,7 @@ import asyncio
 
 from bus.bootstrap import Context, Offers
 from bus.cluster.writing_again import AGAIN, WritingAgainApp
+from bus.domain.lanes import STORE
 from bus.http.messages import PREFIX
 from bus.transports.publishing import DestinationPublisher
 from receiver.app import IngestApp
@@ -26,8 +27,6 @@ from receiver.rejections import Rejections
 from receiver.strict_writing import StrictWriting
 from receiver.turned_away import TurnedAway
 
-_CATCH_UP = 1.0
-
 
 class ReceiverService:
     """The ingest routes and the publisher."""
@@ -41,9 +40,11 @@ class ReceiverService:
             context.store,
             clock,
         )
-        self._feed = context.feed
+        self._sources = [(spool, "store")]
+        if "direct" in context.spools:
+            self._sources.append((context.spools["direct"], STORE))
         turned_away = TurnedAway(clock)
-        ingest = Ingest(
+        self._ingest = ingest = Ingest(
             registry,
             Forwarding(context.leaders, context.chains, context.peers),
             StrictWriting(context.chains),
@@ -80,8 +81,7 @@ class ReceiverService:
         """Publish until ``stopping``; what is left stays in the spool."""
         async with asyncio.TaskGroup() as group:
             publishing = group.create_task(self._publisher.run(stopping))
-            # Messages of an earlier life reach the store first, so that a repeated id is recognised.
-            await self._feed.caught_up(_CATCH_UP)
+            await self._ingest.recover(self._sources)
             ready.set()
             await publishing
 

@@ -181,6 +181,7 @@ def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str
         retention_days=destination.retention_days,
         original_id="",
         idempotency_key="",
+        claim="",
         edited_from=old.id,
     )
 

@@ -127,6 +127,7 @@ async def open_context(
         me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
         tracing = open_spans(settings, me, clock)
         own_events = OwnEvents(store, lambda: CODE in registry.catalog.destinations)
+        former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
         leaders = Leaders(store, members, partial(holds_any, spools), clock)
@@ -167,7 +168,7 @@ async def open_context(
             peers=peers,
             rollups=rollups,
             own_events=own_events,
-            claims=_claims(shared, me.owner, clock, opened),
+            claims=_claims(shared, me.owner, former, clock, opened),
             feed=make_feed(spools, store, registry, rollups, own_events, clock),
             events=open_events(settings, shared or settings.data, me, reserve, clock),
             spans=tracing.recorder if tracing else NO_SPANS,
@@ -175,7 +176,6 @@ async def open_context(
         # Whatever is opened above may still refuse the start, with an error of its own.
         if tracing:
             await opened.enter_async_context(_running(tracing.exporter.run(), tracing.exporter.close))
-        former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
         await _begin(context, kept, opened, former)
         yield context
 
@@ -196,13 +196,15 @@ async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) 
     return store, kept, keyring
 
 
-def _claims(shared: Path | None, owner: str, clock: Clock, opened: AsyncExitStack) -> Claims | None:
+def _claims(
+    shared: Path | None, owner: str, former: Collection[str], clock: Clock, opened: AsyncExitStack
+) -> Claims | None:
     if shared is None:
         return None
     from bus.stores.sqlite.claims import SharedClaims  # noqa: PLC0415 - of several processes only
 
     try:
-        claims = SharedClaims(shared, owner, clock.now())
+        claims = SharedClaims(shared, owner, clock.now(), former)
     except StoreError as error:
         _log.warning("what the other processes of this port accept is not known here: %s", error)
         return None

@@ -44,6 +44,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
         Of a strictly ordered destination, that of who wrote it to a group of brokers (`bus.domain.ordering.chain`).
     is_late
         It comes behind younger ones of its order: it is resent, or was written again since others had passed it.
+    claim
+        The name under which receivers keep the idempotency key, so that it is durable with the message; empty without.
     """
 
     id: str
@@ -68,6 +70,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defau
     replay: str = ""
     epoch: int = 0
     is_late: bool = False
+    claim: str = ""
 
     @property
     def ready_at(self) -> int:

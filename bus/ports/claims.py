@@ -16,13 +16,16 @@ class Claimed(NamedTuple):
     doubtful
         Those of which only the store can tell whether they were accepted.
     storing
-        Those that another call is storing now. Only if there are no such and no doubtful names, the other names belong
-        to the caller, who settles each.
+        Those that another call is storing now, or was when its process ended. Only if there are no such and no doubtful
+        names, the other names belong to the caller, who settles each.
+    is_locked
+        Nothing is known now: another process works on the claims.
     """
 
     known: Mapping[bytes, bytes]
     doubtful: Collection[bytes] = ()
     storing: Collection[bytes] = ()
+    is_locked: bool = False
 
 
 class Claims(Protocol):
@@ -35,6 +38,16 @@ class Claims(Protocol):
         ----------
         asked
             Those of which the store, asked by the caller, has told that they were not accepted; they are nobody's.
+        """
+        ...
+
+    def recover(self, accepted: Mapping[bytes, bytes]) -> None:
+        """Settle what an earlier life of this process was storing when it ended.
+
+        Parameters
+        ----------
+        accepted
+            What this process has on its disk, with what is to be said of each. Of the others the store is asked.
         """
         ...
 

@@ -200,6 +200,13 @@ class Spool(Protocol):
         """Whether the record may have been claimed by this consumer before a crash or restart."""
         ...
 
+    async def newest(self, consumer: str, limit: int, lane: str, before: int | None = None) -> list[Record]:
+        """Return the newest records of a lane that this consumer has not acked, the newest first; claims none.
+
+        With ``before`` only those of smaller positions. Damaged records are left out.
+        """
+        ...
+
     def acked(self, consumer: str, record: Record) -> bool:
         """Whether the consumer has acked the record; costs no disk access."""
         ...

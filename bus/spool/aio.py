@@ -110,6 +110,18 @@ class AsyncSpool:
             self._driver.on_error(error)
             return None
 
+    async def newest(self, consumer: str, limit: int, lane: str, before: int | None = None) -> list[Record]:
+        """Return the newest records that this consumer has not acked, the newest first; see the port."""
+        while self._driver.busy:
+            await self._driver.idle()
+        self._engine.check()
+        cursor = self._section.find(lane, consumer)
+        try:
+            return self._engine.newest(cursor, limit, before) if cursor is not None else []
+        except apsw.Error as error:
+            self._driver.on_error(error)
+            return []
+
     def ack(self, consumer: str, records: Sequence[Record]) -> None:
         """Finish claimed records; durable with the next commit, a few milliseconds later at most."""
         self._engine.ack(consumer, records)

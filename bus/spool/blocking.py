@@ -155,6 +155,20 @@ class BlockingSpool:
             self._on_error(error)
             return None
 
+    def newest(self, consumer: str, limit: int, lane: str, before: int | None = None) -> list[Record]:
+        """Return the newest records that this consumer has not acked, the newest first; see the port."""
+        self._check()
+        with self._turn:
+            while self._busy:
+                self._turn.wait()
+            self._engine.check()
+            cursor = self._section.find(lane, consumer)
+            try:
+                return self._engine.newest(cursor, limit, before) if cursor is not None else []
+            except apsw.Error as error:
+                self._on_error(error)
+                return []
+
     def ack(self, consumer: str, records: Sequence[Record]) -> None:
         """Finish claimed records; durable with the next commit. May be called twice."""
         self._check()

@@ -267,6 +267,18 @@ class Engine:
         rows += fresh
         return upto
 
+    def newest(self, cursor: Cursor, limit: int, before: int | None) -> list[Record]:
+        """Return the newest intact records that are not acked, the newest first, and claim none; reads the file."""
+        last = cursor.lane.committed if before is None else min(before - 1, cursor.lane.committed)
+        rows = self.file.newest(cursor.next, last, limit)
+        for position in reversed(cursor.holes()):
+            if len(rows) == limit:
+                break
+            if position <= last and (row := self.file.get(position)) is not None:
+                rows.append(row)
+        name = cursor.lane.name
+        return [Record(position, name, payload, time) for position, time, _, payload in filter(intact, rows)]
+
     def ack(self, consumer: str, records: Sequence[Record]) -> None:
         """Finish claimed records; durable with the next commit."""
         self.check()

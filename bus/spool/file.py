@@ -249,6 +249,14 @@ class SpoolFile:
             raise apsw.CorruptError(f"{self.path}: {error}") from error
         return rows, len(rows) < limit
 
+    def newest(self, first: int, last: int, limit: int) -> list[Row]:
+        """Read up to ``limit`` rows of a range, unverified, the last one first."""
+        query = (
+            "SELECT position, time, checksum, payload FROM record"
+            " WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT ?"
+        )
+        return self._select(query, (first, last, limit))
+
     def get(self, position: int) -> Row | None:
         """Read one row, unverified."""
         query = "SELECT position, time, checksum, payload FROM record WHERE position = ?"

@@ -6,15 +6,19 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
+import msgspec
+
+from bus.domain.claim import IDEMPOTENCY, claim_of, document_key
 from bus.domain.delivery.delivery import Outcome
 from bus.domain.lanes import destination_of
 from bus.domain.message import Message
-from bus.errors import StoreError
+from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool, decoded
-from bus.ports.store import TraceStore
+from bus.ports.store import Store
 from bus.stores.budget import Budget
 from bus.stores.refused import RefusedRecords
 from bus.waits import first_of
@@ -26,6 +30,7 @@ TICK: Final = 0.1
 _FIRST_BACKOFF: Final = 0.1
 _LONGEST_BACKOFF: Final = 5.0
 _IDLE: Final = 0.5
+_CLAIMS: Final = 256
 _MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one record of 2,048 is found with twelve
 
 
@@ -118,7 +123,7 @@ class StoreFeed:
 
     def __init__(
         self,
-        store: TraceStore,
+        store: Store,
         clock: Clock,
         sources: Sequence[Source],
         count: Callable[[Sequence[Message | Outcome]], None],
@@ -223,6 +228,7 @@ class StoreFeed:
             part = parts.pop()
             try:
                 await self._store.write([item.write for item in part])
+                await self._keep_claims(part)
             except StoreError as error:
                 failed = error
                 refusals += 1
@@ -243,6 +249,20 @@ class StoreFeed:
         if parts or not is_known:  # else nothing new was tried, and what was is set aside again
             await self._back_off(len(batch), failed)
         return False
+
+    async def _keep_claims(self, part: _Part) -> None:
+        """Write which messages idempotency keys stand for: once these are acked, no spool says so any more."""
+        claimed = [item.write for item in part if isinstance(item.write, Message) and item.write.claim]
+        for begin in range(0, len(claimed), _CLAIMS):
+            puts = [self._keep_claim(message) for message in claimed[begin : begin + _CLAIMS]]
+            for failed in await asyncio.gather(*puts, return_exceptions=True):
+                if failed is not None:
+                    raise failed
+
+    async def _keep_claim(self, message: Message) -> None:
+        with suppress(Conflict):  # the receiver has written it, or a message before this one has the key
+            key = document_key(message.claim, message.received_at)
+            await self._store.put(IDEMPOTENCY, key, msgspec.json.encode(claim_of(message)), version=0)
 
     def _finish(self, part: _Part) -> None:
         self._count([item.write for item in part])

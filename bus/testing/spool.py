@@ -137,6 +137,14 @@ class MemorySpool:
         place.held[consumer].update(positions)
         return [place.records[position] for position in positions]
 
+    async def newest(self, consumer: str, limit: int, lane: str, before: int | None = None) -> list[Record]:
+        """Return the newest records that this consumer has not acked, the newest first."""
+        self._check()
+        place = self._lanes.get(lane)
+        waiting = place.open.get(consumer, {}) if place is not None else {}
+        positions = sorted((one for one in waiting if before is None or one < before), reverse=True)
+        return [place.records[position] for position in positions[:limit]] if place is not None else []
+
     def ack(self, consumer: str, records: Sequence[Record]) -> None:
         """Finish claimed records."""
         self._check()

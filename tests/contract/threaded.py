@@ -11,7 +11,7 @@ from bus.errors import SpoolError
 from bus.ports.spool import NewRecord, Record, Waiter, tell
 from bus.spool import BlockingSpool
 
-SLOW = {"append", "claim", "wait", "settle", "close"}
+SLOW = {"append", "claim", "newest", "wait", "settle", "close"}
 
 
 class Threaded:

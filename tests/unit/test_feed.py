@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
+from bus.domain.claim import IDEMPOTENCY, Claim, claim_of
 from bus.domain.delivery.delivery import Outcome, Status, decode_outcome, encode_outcome
 from bus.domain.message import Message, decode_message, encode_message
+from bus.domain.times import day_of
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.stores.budget import Budget
@@ -249,6 +252,30 @@ async def test_a_slow_rate_is_polled_seldom(world: World) -> None:
         await world.clock.advance(31)
         assert world.store.written == 3
         assert world.store.calls == 3
+
+
+async def test_a_key_is_in_the_store_before_its_message_is_acked(world: World) -> None:
+    """Else a kill in between would leave nothing that says which message the key stands for."""
+    put, refused = world.store.put, [StoreUnavailable("down")]
+
+    async def failing(*args: object, **kwargs: object) -> int:
+        if refused:
+            raise refused.pop()
+        return await put(*args, **kwargs)  # type: ignore[arg-type]
+
+    world.store.put = failing  # type: ignore[method-assign]
+    first = message(1, claim="aa")
+    await world.spool.append([NewRecord("orders", encode_message(one), 1) for one in (first, message(2))])
+    async with world.running():
+        assert world.waiting() == 2
+        await world.clock.advance(10)
+        assert world.waiting() == 0
+        await world.spool.append([NewRecord("orders", encode_message(message(3, claim="aa")), 1)])
+        await world.clock.advance(10)
+        assert world.waiting() == 0
+    (kept,) = await world.store.list(IDEMPOTENCY)
+    assert kept.key == f"{day_of(first.received_at)}/aa"
+    assert msgspec.json.decode(kept.value, type=Claim) == claim_of(first)
 
 
 async def test_caught_up_waits_until_all_is_written(world: World) -> None:

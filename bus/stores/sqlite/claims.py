@@ -46,7 +46,9 @@ class SharedClaims:
     Parameters
     ----------
     owner
-        The process, the same after a restart: what it was storing when it ended is doubtful.
+        The process, the same after a restart: what it was storing when it ended is settled by ``recover``.
+    former
+        Processes that do not come back, and whose queues this one has.
     now
         Milliseconds since the epoch; who makes the file knows nothing of ids of before.
 
@@ -56,19 +58,22 @@ class SharedClaims:
         The file cannot be made.
     """
 
-    def __init__(self, directory: Path, owner: str, now: int) -> None:
+    def __init__(self, directory: Path, owner: str, now: int, former: Collection[str] = ()) -> None:
         self._owner = owner
+        self._former = (owner, *former)
+        # What is to be settled of an earlier life, until it is.
+        self._recovered: Mapping[bytes, bytes] | None = None
         self._unsettled: deque[tuple[int, bytes, bytes]] = deque(maxlen=_MOST_UNSETTLED)
         self._outage = Outage(_log, "what the other processes accepted is not known, a repetition may be accepted")
         path = directory / NAME
         with translating(NAME):
             try:
-                self._connection = _open(path, owner, now)
+                self._connection = _open(path, now)
             except DAMAGED as error:
                 _log.warning("%s is damaged and made anew; a repetition may be accepted: %s", NAME, error)
                 for suffix in ("", "-wal", "-shm"):
                     path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
-                self._connection = _open(path, owner, now)
+                self._connection = _open(path, now)
 
     def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
         """Claim names for the caller, if it can have all that are not accepted yet."""
@@ -79,15 +84,23 @@ class SharedClaims:
             self._settled()
             return claimed  # noqa: TRY300 - the block before may raise at its end
         except apsw.BusyError:
-            return Claimed({}, storing=names)
+            return Claimed({}, storing=names, is_locked=True)
         except apsw.Error as error:
             self._outage.goes_on(error)
             return Claimed({})
+
+    def recover(self, accepted: Mapping[bytes, bytes]) -> None:
+        """Settle what an earlier life of this process was storing when it ended."""
+        self._recovered = accepted
+        self._settle()
 
     def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
         """Say what became of claimed names."""
         self._unsettled.extend((_ACCEPTED, said, name) for name, said in accepted.items())
         self._unsettled.extend((_DOUBTFUL, b"", name) for name in refused)
+        self._settle()
+
+    def _settle(self) -> None:
         try:
             with self._connection:
                 self._write_settled()
@@ -138,22 +151,33 @@ class SharedClaims:
             self._connection.execute("UPDATE horizon SET time = max(time, ?)", (max(times) + 1,))
 
     def _write_settled(self) -> None:
+        if self._recovered is not None:
+            self._connection.executemany(
+                "INSERT INTO claims (name, owner, state, said) VALUES (?, ?, ?, ?) ON CONFLICT (name)"
+                " DO UPDATE SET state = excluded.state, said = excluded.said WHERE state != excluded.state",
+                [(name, self._owner, _ACCEPTED, said) for name, said in self._recovered.items()],
+            )
+        if self._recovered is not None or len(self._unsettled) == self._unsettled.maxlen:
+            self._connection.executemany(
+                "UPDATE claims SET state = ? WHERE owner = ? AND state = ?",
+                [(_DOUBTFUL, owner, _STORING) for owner in self._former],
+            )
         if self._unsettled:
             self._connection.executemany("UPDATE claims SET state = ?, said = ? WHERE name = ?", self._unsettled)
 
     def _settled(self) -> None:
+        self._recovered = None
         self._unsettled.clear()
         self._outage.is_over()
 
 
-def _open(path: Path, owner: str, now: int) -> apsw.Connection:
+def _open(path: Path, now: int) -> apsw.Connection:
     make_private(path)
     connection = apsw.Connection(str(path))
     try:
         connection.set_busy_timeout(1000)
         connection.execute(_SCHEMA).fetchall()
         connection.execute("INSERT OR IGNORE INTO horizon VALUES (0, ?)", (now,))
-        connection.execute("UPDATE claims SET state = ? WHERE owner = ? AND state = ?", (_DOUBTFUL, owner, _STORING))
         connection.set_busy_timeout(_BUSY_MS)
         connection.transaction_mode = "IMMEDIATE"
     except BaseException:

@@ -349,6 +349,19 @@ class SpoolContract:
         spool.release("send", held)
         assert payloads(await spool.claim("send", 9, "a")) == [b"1"]
 
+    async def test_the_newest_that_are_not_acked_are_read_and_not_claimed(self, spool: Spool) -> None:
+        spool.attach("a", "store")
+        await spool.append([new(b"%d" % number) for number in range(8)])
+        taken = await spool.claim("send", 6, "a")
+        spool.ack("send", [taken[0], taken[2], taken[5]])
+        spool.release("send", [taken[3]])
+        newest = await spool.newest("send", 3, "a")
+        assert payloads(newest) == [b"7", b"6", b"4"]
+        assert payloads(await spool.newest("send", 3, "a", newest[-1].position)) == [b"3", b"1"]
+        assert payloads(await spool.newest("store", 2, "a")) == [b"7", b"6"]
+        assert await spool.newest("send", 3, "b") == await spool.newest("nobody", 3, "a") == []
+        assert payloads(await spool.claim("send", 9, "a")) == [b"3", b"6", b"7"]
+
     async def test_a_record_is_acked_by_the_consumer_that_acked_it(self, spool: Spool) -> None:
         spool.attach("a", "store")
         await spool.append([new(b"1"), new(b"2"), new(b"3")])

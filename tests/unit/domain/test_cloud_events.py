@@ -9,7 +9,16 @@ from bus.testing.writes import NOON, message
 
 
 def test_no_field_of_a_message_is_lost_on_a_transport() -> None:
-    texts = ("key", "routing_key", "traceparent", "tracestate", "original_id", "idempotency_key", "edited_from")
+    texts = (
+        "key",
+        "routing_key",
+        "traceparent",
+        "tracestate",
+        "original_id",
+        "idempotency_key",
+        "edited_from",
+        "claim",
+    )
     sent = message(
         content_type="text/plain",
         headers={"X-A": "ü"},

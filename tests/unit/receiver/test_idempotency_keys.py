@@ -62,6 +62,19 @@ async def test_an_idempotency_key_holds_for_a_day_and_over_a_restart(world: Worl
     assert await world.send(b"2", idempotency_key="once") == (second.id, True)
 
 
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
+async def test_what_an_earlier_life_accepted_is_known_before_the_store_has_it(world: World, name: str) -> None:
+    world.store.down = True
+    fields = {name: world.id()}
+    first = await world.send(b"1", **fields)
+    world.restart()
+    await world.ingest.recover([(world.spool, "store")])
+    assert await world.send(b"1", **fields) == (first.id, True)
+    with pytest.raises(Conflict):
+        await world.send(b"2", **fields)
+    assert len(world.stored) == 1
+
+
 async def test_a_twin_by_key_waits_until_the_first_is_durable(world: World) -> None:
     world.spool.gate.clear()
     first = asyncio.create_task(world.send(b"1", idempotency_key="once"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.errors import Conflict, SpoolFull
+from bus.errors import Conflict, PeerUnavailable, SpoolFull
 from bus.http.draft import Draft
 from bus.ports.claims import Claimed
 from bus.security.principals import ANYONE
@@ -70,13 +70,44 @@ async def test_what_one_has_stored_of_a_batch_that_it_refused_the_other_knows(wo
     assert await there.ingest.accept_one(batch[0], ANYONE) == (here.stored[0].id, True)
 
 
-async def test_of_one_that_died_the_store_is_asked(worlds: list[World], claims: list[SharedClaims]) -> None:
+async def refused(world: World, **fields: str) -> None:
+    sending = asyncio.create_task(world.send(**fields))
+    await world.clock.advance(1.5)
+    assert not sending.done()
+    await world.clock.advance(1)
+    with pytest.raises(PeerUnavailable):
+        await sending
+
+
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
+async def test_of_one_that_died_its_next_life_says_what_it_accepted(
+    worlds: list[World], claims: list[SharedClaims], name: str
+) -> None:
+    here, there = worlds
+    fields, lost = {name: here.id()}, {name: here.id()}
+    claims[0].settle = lambda *_: None  # type: ignore[method-assign]
+    here.store.down = True  # what it accepts is on its disk alone
+    first = await here.send(**fields)
+    here.spool.refuse = once(SpoolFull("full"))
+    with pytest.raises(SpoolFull):
+        await here.send(**lost)
+    await refused(there, **fields)
+    here.restart()
+    await here.ingest.recover([(here.spool, "store")])
+    assert await there.send(**fields) == (first.id, True)
+    assert await here.send(**fields) == (first.id, True)
+    assert not (await there.send(**lost)).duplicate
+
+
+async def test_of_one_that_does_not_come_back_the_store_is_asked(
+    worlds: list[World], claims: list[SharedClaims]
+) -> None:
     there, one = worlds[1], worlds[1].id()
     claims[0].claim([name_of(one)], ())
+    await refused(there, id=one)
+    await there.clock.advance(30)
     sending = asyncio.create_task(there.send(id=one))
-    await there.clock.advance(1.5)
-    assert not sending.done()
-    await there.clock.advance(1)
+    await there.clock.advance(2.1)
     assert not (await sending).duplicate
 
 
@@ -84,7 +115,10 @@ class Locked:
     """Claims that nobody gets at."""
 
     def claim(self, names: Collection[bytes], _: Collection[bytes]) -> Claimed:
-        return Claimed({}, storing=names)
+        return Claimed({}, storing=names, is_locked=True)
+
+    def recover(self, accepted: Mapping[bytes, bytes]) -> None:
+        raise AssertionError(f"{accepted} are not of an earlier life")
 
     def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
         raise AssertionError(f"{accepted} and {refused} were not claimed")

@@ -61,13 +61,59 @@ def test_what_was_refused_is_claimed_once_the_store_was_asked(opened: Open) -> N
     assert here.claim([name], ()).storing == {name}
 
 
-def test_what_a_process_that_died_was_storing_is_doubtful_once_it_is_back(opened: Open) -> None:
+def test_what_a_process_that_died_was_storing_is_settled_once_it_has_looked_at_its_disk(opened: Open) -> None:
+    here, there = opened("a"), opened("b")
+    kept, lost, unseen = an_id(), an_id(), an_id()
+    here.claim([kept, lost], ())
+    here.close()
+    back = opened("a")
+    assert set(there.claim([kept, lost], ()).storing) == {kept, lost}
+    back.recover({kept: b"said", unseen: b"said"})
+    assert there.claim([kept, lost, unseen], ()) == Claimed({kept: b"said", unseen: b"said"}, {lost}, set())
+
+
+def test_what_another_process_has_accepted_since_stays_as_it_said(opened: Open) -> None:
+    here, there, name = opened("a"), opened("b"), an_id()
+    there.claim([name], ())
+    there.settle({name: b"there"}, ())
+    here.recover({name: b"here"})
+    assert here.claim([name], ()).known == {name: b"there"}
+
+
+def test_of_a_process_that_does_not_come_back_another_one_settles_it(tmp_path: Path, opened: Open) -> None:
+    name = an_id()
+    opened("gone").claim([name], ())
+    with closing(SharedClaims(tmp_path, "a", NOW, ["gone"])) as heir:
+        heir.recover({})
+        assert heir.claim([name], ()).doubtful == {name}
+
+
+def test_what_an_earlier_life_left_is_settled_once_the_file_is_free(tmp_path: Path, opened: Open) -> None:
     here, there, name = opened("a"), opened("b"), an_id()
     here.claim([name], ())
-    here.close()
-    assert set(there.claim([name], ()).storing) == {name}
-    opened("a")
-    assert there.claim([name], ()).doubtful == {name}
+    with closing(apsw.Connection(str(tmp_path / NAME))) as another:
+        another.execute("BEGIN IMMEDIATE")
+        here.recover({name: b"said"})
+        assert there.claim([name], ()) == Claimed({}, storing=[name], is_locked=True)
+        another.execute("ROLLBACK")
+    here.claim([an_id()], ())
+    assert there.claim([name], ()).known == {name: b"said"}
+
+
+def test_of_what_is_too_much_to_be_settled_later_the_store_is_asked(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_UNSETTLED", 2)
+    here, there = opened("a"), opened("b")
+    names = [an_id() for _ in range(3)]
+    here.claim(names, ())
+    with closing(apsw.Connection(str(tmp_path / NAME))) as another:
+        another.execute("BEGIN IMMEDIATE")
+        here.settle(dict.fromkeys(names, b"said"), ())
+        another.execute("ROLLBACK")
+    here.claim([an_id()], ())
+    claimed = there.claim(names, ())
+    assert (set(claimed.known), claimed.doubtful) == (set(names[1:]), {names[0]})
 
 
 def test_an_id_of_before_the_file_is_doubtful_and_a_key_is_not(opened: Open) -> None:

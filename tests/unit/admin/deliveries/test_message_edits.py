@@ -23,7 +23,8 @@ async def edit(client: httpx.AsyncClient, message_id: str, **fields: Any) -> htt
 
 
 async def test_an_edited_message_is_a_new_one_and_the_old_is_untouched(world: World, client: httpx.AsyncClient) -> None:
-    sent = message(1, headers={"X-A": "a"}, key="k", traceparent="00-1-2-01", idempotency_key="once", original_id="o")
+    texts = {"traceparent": "00-1-2-01", "idempotency_key": "once", "claim": "aa", "original_id": "o"}
+    sent = message(1, headers={"X-A": "a"}, key="k", **texts)
     await world.store.write([sent, outcome(sent, "billing", Status.DEAD), outcome(sent, "mail", Status.DELIVERED)])
     before = await world.store.trace(sent.id)
     content = '{"request": 1.0, "body": {"a":1.50,  "b": 12345678901234567890123}, "reason": "wrong address"}'
@@ -40,7 +41,7 @@ async def test_an_edited_message_is_a_new_one_and_the_old_is_untouched(world: Wo
     assert (made.content_type, made.key, made.headers) == ("application/json", "k", {"X-A": "a"})
     assert (made.biz_id, made.source, made.traceparent) == (sent.biz_id, sent.source, sent.traceparent)
     assert (made.sent_at, made.received_at, made.deliver_at) == (world.clock.now(), world.clock.now(), 0)
-    assert (made.idempotency_key, made.original_id, made.edited_from) == ("", "", sent.id)
+    assert (made.idempotency_key, made.claim, made.original_id, made.edited_from) == ("", "", "", sent.id)
     assert await world.store.trace(sent.id) == before
     rows = [row for row in await world.rows() if row.message_id == made_id]
     assert {(row.subscription, row.by, row.due_at, row.attempts) for row in rows} == {
