@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.answer import AnswerLimits
 from bus.posters.connection import Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed
 from bus.posters.pool import Key, Pool, PoolLimits
-from bus.posters.resolver import Resolver, system_lookup
 from bus.posters.tls import client_context
 from bus.security.urls import Endpoint, parse_url
 
-_DNS_TTL: Final = 10.0
 _MOST_ENDPOINTS: Final = 1024
 _NO_LIMITS: Final = Limits()
 
@@ -40,7 +39,7 @@ class Exchanges:
         self._limits = AnswerLimits(body=most, kept=most)
         self._closed = closed
         self._clock = time.perf_counter
-        names = Resolver(system_lookup, ttl=_DNS_TTL, clock=self._clock)
+        names = Resolver(clock=self._clock)
         self._dialer = Dialer(_Anybody(), names, functools.cache(client_context), _NO_LIMITS, self._clock)
         self._pool = Pool(PoolLimits())
         self._open: set[Connection] = set()

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
+from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Clock, Connection, Failure, Limits
-from bus.posters.resolver import Resolver
 from bus.posters.target import Endpoint
 
 _NO_LIMIT: Final = 86400.0  # of the event loop's own; the deadline ends a handshake
@@ -96,7 +96,7 @@ class Dial:
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
-            raise _failed(PostFailure.DNS, f"{endpoint.host}: {error}") from error
+            raise _failed(PostFailure.DNS, f"DNS: {_text(error)}") from error
         finally:
             self.dns = self._since(begun)
 
@@ -196,3 +196,8 @@ class Dial:
 
 def _failed(kind: PostFailure, error: str) -> DialFailed:
     return DialFailed(Failure(kind, error))
+
+
+def _text(error: Exception) -> str:
+    """Return an error in words, without its number."""
+    return str(error.args[-1]) if error.args else str(error)

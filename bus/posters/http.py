@@ -10,13 +10,14 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from bus.network.names import Lookup
+from bus.network.resolver import Resolver
 from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.answer import AnswerLimits
 from bus.posters.certificates import Certificates
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.dial import Dial, Dialer, DialFailed, Egress
 from bus.posters.pool import Key, Pool, PoolLimits
-from bus.posters.resolver import Lookup, Resolver, system_lookup
 from bus.posters.target import HttpTarget
 from bus.posters.tls import client_context
 
@@ -37,7 +38,7 @@ class HttpPoster:
     ssl_context
         For https; None verifies against the system's authorities. See `bus.posters.tls.client_context`.
     resolver
-        Returns the addresses of (host, port), best first; raises OSError.
+        Returns the addresses of (host, port), best first; raises OSError. None asks /etc/hosts and DNS.
     dns_ttl
         Seconds for which its answer is used; 0 asks for every new connection.
     limits
@@ -64,7 +65,7 @@ class HttpPoster:
         egress: Egress,
         *,
         ssl_context: ssl.SSLContext | None = None,
-        resolver: Lookup = system_lookup,
+        resolver: Lookup | None = None,
         dns_ttl: float = 10.0,
         limits: Limits = Limits(),  # noqa: B008 - immutable
         pool_limits: PoolLimits = PoolLimits(),  # noqa: B008 - immutable

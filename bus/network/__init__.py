@@ -1,0 +1,1 @@
+"""The network below all clients: names to addresses, and addresses to connections."""

@@ -1,0 +1,73 @@
+"""Names to addresses by /etc/hosts and DNS, without a thread for a question: no name delays another."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import aiodns
+
+Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
+
+RESOLV_CONF: Final = "/etc/resolv.conf"
+_TRIES: Final = 5
+"""Questions to each name server before it counts as silent: some 6 s, since c-ares waits as long as answers took."""
+
+
+class DnsLookup:
+    """Asks /etc/hosts and the name servers and search domains of /etc/resolv.conf, by c-ares.
+
+    Belongs to the event loop that first asks. ``path`` is of another resolv.conf.
+    """
+
+    def __init__(self, path: str = RESOLV_CONF) -> None:
+        self._path = path
+        self._resolver: aiodns.DNSResolver | None = None
+        self._configuration: tuple[int, ...] | None = None
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host, IPv6 and IPv4, best first.
+
+        Raises
+        ------
+        socket.gaierror
+            ``EAI_NONAME``: the name has no address. ``EAI_AGAIN``: no name server answered that.
+        """
+        from aiodns.error import ARES_EBADNAME, ARES_ENODATA, ARES_ENOTFOUND, DNSError  # noqa: PLC0415 - 15 ms
+
+        resolver = self._current()
+        try:
+            found = await resolver.getaddrinfo(host, socket.AF_UNSPEC, port=port, type=socket.SOCK_STREAM)
+        except DNSError as error:
+            if error.args[0] in (ARES_EBADNAME, ARES_ENODATA, ARES_ENOTFOUND):
+                raise socket.gaierror(socket.EAI_NONAME, f"{host} not found") from error
+            raise socket.gaierror(socket.EAI_AGAIN, f"no name server answered for {host}") from error
+        return list(dict.fromkeys(node.addr[0].decode() for node in found.nodes))
+
+    def close(self) -> None:
+        """Stop asking; questions under way fail. Called before the event loop is closed."""
+        if self._resolver is not None:
+            self._resolver.cancel()
+            self._resolver = None
+
+    def _current(self) -> aiodns.DNSResolver:
+        """Return the resolver by the current resolv.conf: c-ares does not see a change of one that is mounted."""
+        from aiodns import DNSResolver  # noqa: PLC0415 - 15 ms
+
+        configuration = _state_of(self._path)
+        if self._resolver is None or configuration != self._configuration:
+            self.close()
+            self._resolver = DNSResolver(tries=_TRIES, resolvconf_path=self._path)
+            self._configuration = configuration
+        return self._resolver
+
+
+def _state_of(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of a path in memory
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
