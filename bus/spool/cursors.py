@@ -193,9 +193,8 @@ class Cursors:
         cursor.pending -= 1
         if lane.sole is None:
             self.mark(cursor)
-            for other in lane.cursors.values():
-                if other is not cursor and not other.is_done(position):
-                    return
+            if not lane.is_done(position):
+                return
         self.doom(lane, position, len(record.payload))
 
     def doom(self, lane: Lane, position: int, size: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -127,7 +127,7 @@ class Lane:
     """
 
     __slots__ = (
-        "bytes", "committed", "cursors", "last", "name", "no", "open", "records", "section", "sole", "stored",
+        "_turns", "bytes", "committed", "cursors", "last", "name", "no", "open", "records", "section", "sole", "stored",
         "stored_name", "suspect", "usage", "whole",
     )  # fmt: skip
 
@@ -142,6 +142,8 @@ class Lane:
         self.bytes = 0
         self.whole = 0
         self.cursors: dict[str, Cursor] = {}
+        # All cursors; the first is one that was not done with a position at the last look.
+        self._turns: deque[Cursor] = deque()
         self.sole: Cursor | None = None
         self.open = False
         self.stored = False
@@ -160,12 +162,26 @@ class Lane:
     def add(self, cursor: Cursor) -> None:
         """Let a consumer take part; from the second on, acks must be stored and not just the last one's delete."""
         self.cursors[cursor.consumer] = cursor
+        self._turns.append(cursor)
         self._count()
 
     def remove(self, consumer: str) -> None:
         """End a consumer's part."""
-        del self.cursors[consumer]
+        self._turns.remove(self.cursors.pop(consumer))
         self._count()
+
+    def is_done(self, position: int) -> bool:
+        """Whether no consumer will claim or ack a position any more.
+
+        One that is done goes behind the others: so the acks of a record look at each consumer about once, instead of
+        at all of them each time.
+        """
+        turns = self._turns
+        for _ in range(len(turns)):
+            if not turns[0].is_done(position):
+                return False
+            turns.rotate(-1)
+        return True
 
     def _count(self) -> None:
         self.sole = next(iter(self.cursors.values())) if len(self.cursors) == 1 else None

@@ -265,7 +265,7 @@ class Transactions:
         for position, size in found + ahead:
             if position in self.damage.found:  # counted out already, and deleted by this very commit
                 continue
-            if all(other.is_done(position) for other in lane.cursors.values()):
+            if lane.is_done(position):
                 cursors.doom(lane, position, size or 0)
         cursors.mark(cursor)
         if len(ahead) < SWEEP:

@@ -60,6 +60,21 @@ def test_the_last_ack_dooms_a_record_whoever_it_is() -> None:
     assert cursors.sections[""].records <= 0
 
 
+@pytest.mark.parametrize("step", [1, -1, 7])
+def test_the_acks_of_a_record_look_at_each_consumer_a_few_times(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"s{number}" for number in range(200)]
+    cursors, looks = cursors_of(names, 1 << 20), list[str]()
+    plain = Cursor.is_done
+    monkeypatch.setattr(Cursor, "is_done", lambda self, at: looks.append(self.consumer) or plain(self, at))
+    filled(cursors, "a", 3)
+    held = {name: claim(cursors, name, "a", 3) for name in names}
+    for name in names[::step] if step < 7 else sorted(names, key=lambda name: int(name[1:]) * 7 % 200):
+        for record in held[name]:
+            cursors.ack(name, [record])
+    assert len(cursors.doomed) == 3
+    assert len(looks) <= 3 * 3 * len(names)
+
+
 def test_what_another_consumer_gave_back_is_not_doomed() -> None:
     cursors = cursors_of(["publish", "store"], 1 << 20)
     filled(cursors, "a", 1)
