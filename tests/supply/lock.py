@@ -39,7 +39,7 @@ def complaints(lock: Path = LOCK) -> Iterator[str]:
     # A universal resolution leaves out which newest Python a package allows.
     for version in (_oldest(), _newest()):
         try:
-            _compile("--python-version", version, "--constraint", str(lock), "--output-file", "-")
+            _compile("--python-version", version, "--constraint", str(lock))
         except subprocess.CalledProcessError as error:
             yield f"{lock.name} does not hold for Python {version}: {error.stderr.strip()}"
 
