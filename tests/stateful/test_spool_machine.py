@@ -212,7 +212,8 @@ class SpoolMachine(RuleBasedStateMachine):
         if not hasattr(self, "spool"):
             return
         stats = self.spool.stats()
-        assert self.spool.totals() == stats[1:4]
+        assert self.spool.totals() == stats[:4]
+        assert sorted(self.spool.waiting()) == sorted(found for found in stats.consumers if found.records)
         assert stats.damaged <= self.damaged
         rooms = [self.spool.room(lane) for lane in LANES]
         assert sum(room.held for room in rooms) == stats.bytes
