@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
-RESOLV_CONF: Final = "/etc/resolv.conf"
+_RESOLV_CONF: Final = "/etc/resolv.conf"
 _TRIES: Final = 5
 """Questions to each name server before it counts as silent: some 6 s, since c-ares waits as long as answers took."""
 
@@ -20,11 +20,11 @@ _TRIES: Final = 5
 class DnsLookup:
     """Asks /etc/hosts and the name servers and search domains of /etc/resolv.conf, by c-ares.
 
-    Belongs to the event loop that first asks. ``path`` is of another resolv.conf.
+    Belongs to the event loop that first asks. ``servers`` (``ADDRESS:PORT``) are asked instead of those of resolv.conf.
     """
 
-    def __init__(self, path: str = RESOLV_CONF) -> None:
-        self._path = path
+    def __init__(self, servers: Sequence[str] = ()) -> None:
+        self._servers = servers
         self._resolver: aiodns.DNSResolver | None = None
         self._configuration: tuple[int, ...] | None = None
 
@@ -57,10 +57,10 @@ class DnsLookup:
         """Return the resolver by the current resolv.conf: c-ares does not see a change of one that is mounted."""
         from aiodns import DNSResolver  # noqa: PLC0415 - 15 ms
 
-        configuration = _state_of(self._path)
+        configuration = _state_of(_RESOLV_CONF)
         if self._resolver is None or configuration != self._configuration:
             self.close()
-            self._resolver = DNSResolver(tries=_TRIES, resolvconf_path=self._path)
+            self._resolver = DNSResolver(self._servers, tries=_TRIES)
             self._configuration = configuration
         return self._resolver
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
+import json
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -21,15 +20,13 @@ Serve = Callable[..., object]
 
 
 @pytest.fixture
-async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
-    """Start a name server, write a resolv.conf that names it, and return what looks names up by it."""
+async def serve() -> AsyncIterator[Serve]:
+    """Start a name server, and return what looks names up by it."""
     async with AsyncExitStack() as stack:
 
-        async def start(server: NameServer, *lines: str) -> DnsLookup:
-            path = tmp_path / "resolv.conf"
+        async def start(server: NameServer) -> DnsLookup:
             port = await stack.enter_async_context(_listening(server))
-            path.write_text("\n".join([f"nameserver 127.0.0.1:{port}", *lines, ""]))
-            lookup = DnsLookup(str(path))
+            lookup = DnsLookup([f"127.0.0.1:{port}"])
             stack.callback(lookup.close)
             return lookup
 
@@ -51,25 +48,6 @@ async def test_both_families_are_found(serve):
     lookup = await serve(NameServer({"dual.example": ["192.0.2.1", "2001:db8::1"], "six.example": ["2001:db8::2"]}))
     assert set(await lookup("dual.example", 80)) == {"192.0.2.1", "2001:db8::1"}
     assert await lookup("six.example", 80) == ["2001:db8::2"]
-
-
-async def test_search_domains_complete_short_names(serve):
-    lookup = await serve(NameServer({"shop.svc.example": ["192.0.2.1"]}), "search svc.example", "options ndots:2")
-    assert await lookup("shop", 80) == ["192.0.2.1"]
-
-
-def test_the_hosts_file_goes_first(tmp_path):
-    """In a mount namespace, where another file is /etc/hosts."""
-    hosts = tmp_path / "hosts"
-    hosts.write_text("192.0.2.7 shop.example\n2001:db8::7 shop.example\n")
-    look = (
-        "import asyncio; from bus.network.names import DnsLookup; print(*asyncio.run(DnsLookup()('shop.example', 80)))"
-    )
-    run = f"mount --bind {hosts} /etc/hosts && exec {sys.executable} -c {shlex.quote(look)}"
-    found = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", run], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert set(found.stdout.split()) == {"192.0.2.7", "2001:db8::7"}
 
 
 async def test_loopback_has_a_name_without_any_server(serve):
@@ -98,9 +76,13 @@ async def test_names_whose_server_is_silent_delay_no_other(serve):
     assert {failure.errno for failure in failures} == {socket.EAI_AGAIN}
 
 
-async def test_another_resolv_conf_is_followed(serve):
-    before, after = NameServer({"a.example": ["192.0.2.1"]}), NameServer({"a.example": ["192.0.2.2"]})
-    lookup = await serve(before)
-    assert await lookup("a.example", 80) == ["192.0.2.1"]
-    await serve(after)  # writes the same file
-    assert await lookup("a.example", 80) == ["192.0.2.2"]
+def test_hosts_and_resolv_conf_of_the_system_are_heeded(tmp_path):
+    """In a network and mount namespace with other files; see ``system_files.py`` for what is asked."""
+    program = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.integration.network.system_files", tmp_path]
+    found = json.loads(subprocess.check_output(program, text=True, timeout=60))
+    assert found == {
+        "hosts": ["192.0.2.7", "2001:db8::7"],
+        "search": ["192.0.2.1"],
+        "changed hosts": ["192.0.2.8"],
+        "changed resolv.conf": ["192.0.2.2"],
+    }
