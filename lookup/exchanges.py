@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from bus.network.happy_eyeballs import LateAddresses
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.answer import AnswerLimits
@@ -40,7 +41,8 @@ class Exchanges:
         self._closed = closed
         self._clock = time.perf_counter
         names = Resolver(clock=self._clock)
-        self._dialer = Dialer(_Anybody(), names, functools.cache(client_context), _NO_LIMITS, self._clock)
+        late, context = LateAddresses(self._clock), functools.cache(client_context)
+        self._dialer = Dialer(_Anybody(), names, late, context, _NO_LIMITS, self._clock)
         self._pool = Pool(PoolLimits())
         self._open: set[Connection] = set()
 

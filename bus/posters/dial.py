@@ -6,9 +6,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
+from bus.network.happy_eyeballs import DELAY, LateAddresses, Reached, connect_first
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Clock, Connection, Failure, Limits
@@ -35,6 +37,7 @@ class Dialer(NamedTuple):
 
     egress: Egress
     resolver: Resolver
+    late: LateAddresses
     context: Callable[[], ssl.SSLContext]
     limits: Limits
     clock: Clock
@@ -113,21 +116,36 @@ class Dial:
             raise _failed(PostFailure.DENIED, str(error)) from error
 
     async def _first_that_connects(self, addresses: Sequence[str], deadline: float) -> Connection:
-        failed = _failed(PostFailure.DNS, f"{self._endpoint.host} has no address")
-        for tried, address in enumerate(addresses):
-            share = (deadline - self._dialer.clock()) / (len(addresses) - tried)
+        port, failed = self._endpoint.port, _failed(PostFailure.DNS, f"{self._endpoint.host} has no address")
+        left = self._dialer.late.order(addresses, port)
+        late: list[str] = []
+        while left:
+            reached = await self._reached(left, deadline)
+            late += reached.late
             try:
-                return await self._secured(await self._connected(address, share))
+                connection = await self._secured(reached.sock)
             except DialFailed as error:
                 failed = error
-                if error.failure.kind is PostFailure.DENIED:
-                    break
+                late.append(reached.address)
+                left = [address for address in left if address not in late]
+            else:
+                self._dialer.late.note(reached.address, port, late)
+                return connection
         raise failed
+
+    async def _reached(self, addresses: Sequence[str], deadline: float) -> Reached:
+        """Connect to the first address that answers."""
+        self._phase = "connect"
+        begun = self._dialer.clock()
+        # So the failure of the last address is known before the deadline.
+        share = (deadline - begun) / (2 if len(addresses) > 1 else 1)
+        try:
+            return await connect_first(addresses, partial(self._connected, share=share), DELAY)
+        finally:
+            self.connect = (self.connect or 0.0) + self._since(begun)
 
     async def _connected(self, address: str, share: float) -> socket.socket:
         """Connect a socket to a checked address, within its share of the time."""
-        self._phase = "connect"
-        begun = self._dialer.clock()
         limit = self._dialer.limits.connect
         try:
             async with asyncio.timeout(share if limit is None else min(share, limit)):
@@ -138,8 +156,6 @@ class Dial:
             raise _failed(PostFailure.REFUSED, f"{address}: nobody listens on port {self._endpoint.port}") from error
         except OSError as error:
             raise _failed(PostFailure.CONNECT, f"{address}: {error}") from error
-        finally:
-            self.connect = (self.connect or 0.0) + self._since(begun)
 
     async def _open(self, address: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -10,6 +10,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from bus.network.happy_eyeballs import LateAddresses
 from bus.network.names import Lookup
 from bus.network.resolver import Resolver
 from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
@@ -76,7 +77,7 @@ class HttpPoster:
         names = Resolver(resolver, ttl=dns_ttl, clock=clock)
         # All authorities' certificates take 25 ms to read, and many a bus calls nobody over https.
         context = functools.cache(client_context) if ssl_context is None else lambda: ssl_context
-        self._dialer = Dialer(egress, names, context, limits, clock)
+        self._dialer = Dialer(egress, names, LateAddresses(clock), context, limits, clock)
         self._limits = limits
         self._answer_limits = answer_limits
         self._clock = clock

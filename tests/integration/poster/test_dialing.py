@@ -8,8 +8,10 @@ import socket
 import pytest
 
 from bus.ports.poster import PostFailure
+from bus.posters.connection import Failure
+from bus.posters.dial import Dial, DialFailed
 from bus.security.egress import EgressPolicy
-from tests.integration.poster.peers import OK, until
+from tests.integration.poster.peers import OK, silent, until
 
 
 @pytest.mark.parametrize("error", [OSError("no such host"), socket.gaierror(-2, "unknown"), UnicodeError("label")])
@@ -63,6 +65,55 @@ async def test_next_address_is_tried(hostile, make_poster, answer_with):
     poster = make_poster(resolver=lookup)
     port = await hostile.start(answer_with(OK))
     assert (await poster.post(poster.target(f"http://a.example:{port}/", {}), [], b"", 5.0)).status == 200
+
+
+async def test_an_address_that_is_silent_holds_up_no_connection(
+    hostile, make_poster, answer_with, monkeypatch, open_sockets
+):
+    """The queue of 127.0.0.2 is full, so that it answers no SYN."""
+    tried: list[str] = []
+
+    async def lookup(host, port):
+        return ["127.0.0.2", "127.0.0.1"]
+
+    async def opened(self, address, plain=Dial._open):
+        tried.append(address)
+        return await plain(self, address)
+
+    monkeypatch.setattr(Dial, "_open", opened)
+    monkeypatch.setattr("bus.posters.dial.DELAY", 0.0)
+    poster = make_poster(resolver=lookup)
+    port = await hostile.start(answer_with(OK, then_close=True))
+    with silent("127.0.0.2", port):
+        before = open_sockets()
+        target = poster.target(f"http://a.example:{port}/", {})
+        assert (await poster.post(target, [], b"", 600.0)).status == 200
+        monkeypatch.setattr("bus.posters.dial.DELAY", 600.0)
+        for _ in range(3):
+            assert (await poster.post(target, [], b"", 600.0)).status == 200
+        await until(lambda: open_sockets() <= before)
+    assert tried == ["127.0.0.2", *["127.0.0.1"] * 4]
+
+
+async def test_an_address_whose_handshake_fails_goes_last_from_then_on(hostile, make_poster, answer_with, monkeypatch):
+    tried: list[str] = []
+
+    async def lookup(host, port):
+        return ["127.0.0.2", "127.0.0.1"]
+
+    async def secured(self, sock, plain=Dial._secured):
+        tried.append(address := sock.getpeername()[0])
+        if address == "127.0.0.2":
+            sock.close()
+            raise DialFailed(Failure(PostFailure.TLS, "another name"))
+        return await plain(self, sock)
+
+    monkeypatch.setattr(Dial, "_secured", secured)
+    poster = make_poster(resolver=lookup)
+    port = await hostile.start(answer_with(OK, then_close=True), host="0.0.0.0")
+    target = poster.target(f"http://a.example:{port}/", {})
+    assert [(await poster.post(target, [], b"", 60.0)).status for _ in range(2)] == [200, 200]
+    assert tried == ["127.0.0.2", "127.0.0.1", "127.0.0.1"]
 
 
 async def test_rebinding_never_leads_to_an_unchecked_address(hostile, make_poster, answer_with):
