@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-import uvloop
-
 from bus import garbage
 from bus.agent.admission import Admission
 from bus.agent.app import AgentApp
@@ -29,6 +27,7 @@ from bus.files import allow_open_files, make_directory
 from bus.http.problem import Problem, problem
 from bus.http.protocol import HttpProtocol
 from bus.http.server import HttpServer, bind, configured, url_of
+from bus.network import event_loop
 from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
 
@@ -79,7 +78,7 @@ def serve(options: AgentOptions, announce: Callable[[Announcement], None]) -> in
         if options.socket is not None:
             listeners.append(stack.enter_context(listening(options.socket)))
         try:
-            uvloop.run(_serve(options, listeners, announce))
+            event_loop.run(_serve(options, listeners, announce))
         except* BusError as group:
             raise group.exceptions[0] from None
     return 0

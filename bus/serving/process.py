@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import uvloop
-
 from bus import garbage
 from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
+from bus.network import event_loop
 from bus.observing.disks import watch_of
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
@@ -56,7 +55,7 @@ def serve(
     allow_open_files()
     door = _door(settings, roles, place)
     try:
-        uvloop.run(_serve(settings, roles, wanted, door, announce))
+        event_loop.run(_serve(settings, roles, wanted, door, announce))
     except* BusError as group:
         raise _first(group) from None
     finally:

@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import logging
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -33,35 +32,9 @@ class Address(NamedTuple):
 
 
 async def system_lookup(name: str, port: int) -> Sequence[str]:
-    """Ask the system's resolver, in a thread that a hanging name server cannot keep the process alive with.
-
-    Raises
-    ------
-    OSError
-        The name has no address, or nobody could tell.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def settle(found: list[str] | OSError) -> None:
-        if answer.done():
-            return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
-
-    def ask() -> None:
-        try:
-            entries = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-            found: list[str] | OSError = [str(entry[4][0]) for entry in entries]
-        except OSError as error:
-            found = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, found)
-
-    threading.Thread(target=ask, name=f"dns-{name}", daemon=True).start()
-    return await answer
+    """Ask the event loop, which raises OSError where a name has no address or no name server answers."""
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
 
 
 class Addresses:
