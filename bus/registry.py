@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -36,6 +37,7 @@ _RELOAD_ROUNDS = 60
 
 _log = logging.getLogger(__name__)
 Listener = Callable[[Catalog], Awaitable[None]]
+Configured = TypeVar("Configured", Destination, Subscription)
 
 
 class Rates(msgspec.Struct, frozen=True):
@@ -207,19 +209,17 @@ class Registry:
         """
         async with self._changing:
             try:
-                first = await self._put_many(
-                    DESTINATIONS, [(one.code, msgspec.json.encode(one), one.version) for one in destinations]
+                made = await self._put_many(
+                    DESTINATIONS, destinations, lambda one: (one.code, msgspec.json.encode(one), one.version)
                 )
-                then = await self._put_many(
-                    SUBSCRIPTIONS, [(_key(*one.key), self._seal(one), one.version) for one in subscriptions]
+                stored = await self._put_many(
+                    SUBSCRIPTIONS, subscriptions, lambda one: (_key(*one.key), self._seal(one), one.version)
                 )
             except BaseException:
                 self._loaded = -1
                 raise
             finally:
                 await self._note_change()
-            made = [msgspec.structs.replace(one, version=at) for one, at in zip(destinations, first, strict=True)]
-            stored = [msgspec.structs.replace(one, version=at) for one, at in zip(subscriptions, then, strict=True)]
             again = {one.code for one in made} | {_key(*one.key) for one in stored}
             for key in sorted(again & self.catalog.removed):
                 await self._documents.delete(REMOVED, key)
@@ -227,19 +227,22 @@ class Registry:
             await self._enforce(self.catalog.changed(destinations=made, subscriptions=stored, removed=removed))
             return made, stored
 
-    async def _put_many(self, collection: str, documents: Sequence[tuple[str, bytes, int]]) -> list[int]:
-        """Write documents, many at a time, and return their versions; all of a slice are tried before it raises."""
-        versions: list[int] = []
-        for start in range(0, len(documents), _SLICE):
+    async def _put_many(
+        self, collection: str, wanted: Sequence[Configured], document: Callable[[Configured], tuple[str, bytes, int]]
+    ) -> list[Configured]:
+        """Write many at a time, and return them with their versions; all of a slice are tried before it raises."""
+        stored: list[Configured] = []
+        for start in range(0, len(wanted), _SLICE):
+            part = wanted[start : start + _SLICE]
             writes = [
                 self._documents.put(collection, key, value, version=version)
-                for key, value, version in documents[start : start + _SLICE]
+                for key, value, version in map(document, part)
             ]
-            for done in await asyncio.gather(*writes, return_exceptions=True):
-                if isinstance(done, BaseException):
-                    raise done
-                versions.append(done)
-        return versions
+            for one, version in zip(part, await asyncio.gather(*writes, return_exceptions=True), strict=True):
+                if isinstance(version, BaseException):
+                    raise version
+                stored.append(msgspec.structs.replace(one, version=version))
+        return stored
 
     async def remove_all(self, codes: Sequence[str], keys: Sequence[tuple[str, str]]) -> None:
         """Remove subscriptions and then destinations, as one state; open deliveries are the caller's to cancel.
@@ -417,6 +420,7 @@ class Registry:
     async def _enforce(self, catalog: Catalog) -> None:
         # Listeners make the queues of new subscriptions first, so that no message is accepted for one without.
         for listener in self._listeners:
+            await asyncio.sleep(0)  # each may take a while with thousands
             await listener(catalog)
         self.catalog = catalog
         self._loaded = self._noted

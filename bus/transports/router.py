@@ -20,6 +20,7 @@ from bus.transports.preference import ClusterPreference
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 1.0
+_AT_ONCE: Final = 100
 Lags = Mapping[tuple[str, str], Lag]
 
 
@@ -217,21 +218,29 @@ class TransportRouter:
             self._catalog = catalog
             self._note_leftovers(catalog)
             codes = sorted(self._behind)
-            wanted = {
-                _Place(code, name): destination
-                for code in codes
-                if (destination := catalog.destinations.get(code)) is not None
-                for name in destination.transports
-                if name in self._transports
-            }
-            self._forget_unwanted(codes, wanted)
             async with asyncio.TaskGroup() as group:
-                for place, destination in wanted.items():
-                    group.create_task(self._ensure(place, destination, catalog.of(place.code)))
+                for start in range(0, len(codes), _AT_ONCE):
+                    self._catch_up(group, codes[start : start + _AT_ONCE])
+                    await asyncio.sleep(0)  # of thousands, some in each turn of the loop
             self._behind -= set(codes) - {place.code for place in self._troubles}
             async with asyncio.TaskGroup() as group:
-                for removal in self._removals:
+                for count, removal in enumerate(list(self._removals), 1):
                     group.create_task(self._remove(removal))
+                    if count % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
+
+    def _catch_up(self, group: asyncio.TaskGroup, codes: Sequence[str]) -> None:
+        """Have the queues of destinations made, and those that are not wanted any more noted."""
+        wanted = {
+            _Place(code, name): destination
+            for code in codes
+            if (destination := self._catalog.destinations.get(code)) is not None
+            for name in destination.transports
+            if name in self._transports
+        }
+        self._forget_unwanted(codes, wanted)
+        for place, destination in wanted.items():
+            group.create_task(self._ensure(place, destination, self._catalog.of(place.code)))
 
     async def _ensure(self, place: _Place, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         # A queue that is wanted again must not be deleted by a removal that waits for its transport.

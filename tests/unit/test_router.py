@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -102,6 +103,25 @@ async def test_a_new_subscription_gets_a_queue_and_a_removed_one_loses_it(world:
     assert queues(world.direct) == set()
     await world.router.apply(catalog("mail"))
     assert queues(world.direct) == {"mail"}
+
+
+async def test_of_many_destinations_some_are_done_in_each_turn_of_the_loop(world: World) -> None:
+    codes = [f"d{number}" for number in range(1000)]
+    subscriptions = [Subscription(destination=code, name="shop", url="http://a.example/") for code in codes]
+    gone = Catalog(removed=[f"{code}/shop" for code in codes] + codes)
+    for of in (Catalog([Destination(code=code) for code in codes], subscriptions), gone):
+        seen: list[int] = []
+
+        async def others(seen: list[int] = seen) -> None:
+            while True:
+                seen.append(len(world.direct.lags() or {}))
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(others())
+        await world.router.apply(of)
+        beside.cancel()
+        assert len(world.direct.lags() or {}) == len(of.subscriptions)
+        assert all(abs(after - before) <= 200 for before, after in pairwise(seen)), seen
 
 
 async def test_a_destination_on_a_broker_has_queues_there_and_on_the_fallback_only(world: World) -> None:
