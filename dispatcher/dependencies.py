@@ -19,7 +19,7 @@ class Dependencies(NamedTuple):
 
     ``since`` returns when this process started (ms), by its clock as it is now. ``gone`` is called with a subscription
     whose subscriber answered 410, ``passed`` with a handed-over delivery whose outcome is durable. While ``may_start``
-    returns False, no request is started; the workers are updated once it returns True again. ``keeps`` says whether
+    returns False, no request is started; the workers ask it again and again. ``keeps`` says whether
     this process still keeps the order of a destination.
     """
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.leases import start_within
-from bus.domain.delivery.shares import Shares
+from bus.domain.delivery.shares import Reshared, Shares
 from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
@@ -30,6 +30,7 @@ from dispatcher.moving import Hand, QueueMover
 from dispatcher.worker import SubscriptionWorker
 
 _log = logging.getLogger(__name__)
+_AT_ONCE: Final = 32
 
 
 async def _nobody(_: Subscription, __: Sequence[Message]) -> int:
@@ -42,6 +43,16 @@ def _everything(_: str) -> bool:
 
 def _once(_: str) -> int:
     return 0
+
+
+def _key(name: str) -> tuple[str, str]:
+    destination, _, subscription = name.partition("/")
+    return destination, subscription
+
+
+def _limit(catalog: Catalog, key: tuple[str, str]) -> int | None:
+    found = catalog.subscriptions.get(key)
+    return found.max_concurrency if found is not None else None
 
 
 class _Running(NamedTuple):
@@ -86,7 +97,7 @@ class Dispatcher:
         self._catalog = Catalog()
         # Subscriptions whose workers do not follow the current catalog and shares yet.
         self._behind: set[tuple[str, str]] = set()
-        self._shared = shares.state
+        self._reshared = Reshared(shares)
         self._running: dict[tuple[str, str], _Running] = {}
         # Subscriptions whose workers have deliveries, and those whose workers have become idle since the last look.
         self._active: set[tuple[str, str]] = set()
@@ -116,34 +127,51 @@ class Dispatcher:
         async with self._changing:
             if self._group is None:
                 return
-            self._behind |= catalog.since(self._catalog).subscriptions
+            for key in (changed := catalog.since(self._catalog).subscriptions):
+                self._reshared.limit("/".join(key), _limit(self._catalog, key), _limit(catalog, key))
+            self._behind |= changed
             self._catalog = catalog
             await self._catch_up(self._group)
 
     async def _catch_up(self, group: asyncio.TaskGroup) -> None:
-        """Start, change and end the workers of ``_behind``; a subscription for which that fails stays in it."""
+        """Have workers follow the catalog and the shares; a subscription for which that fails stays in ``_behind``."""
         self._leaving = {key: leaving for key, leaving in self._leaving.items() if not leaving.closing.done()}
-        for key in sorted(self._behind):
-            configured = self._catalog.subscriptions.get(key)
-            if configured is None:
-                if key in self._running:
-                    self._leave(group, key)
-            elif (destination := self._catalog.destinations.get(configured.destination)) is None:
-                _log.error("subscription %s has no destination %s", configured.name, configured.destination)
-            elif not self._is_led(destination):
-                # Who gets the task reads what is held up then, and not before.
-                if key in self._running:
-                    self._leave(group, key)
-            elif key in self._running and self._running[key].worker.ordering is destination.ordering:
-                if self._running[key].tenure == self._tenure(destination.code):
-                    await self._change(self._running[key], destination, self._in_force(configured))
-                else:
-                    self._leave(group, key)
-                    await self._start_worker(group, destination, self._in_force(configured))
+        self._behind |= {_key(name) for name in self._reshared.concerned()}
+        keys, failure = sorted(self._behind), None
+        for count, key in enumerate(keys, 1):
+            try:
+                await self._bring_up(group, key)
+                self._behind.discard(key)
+            except Exception as error:  # noqa: BLE001 - raised below; it must not keep the others from their shares
+                failure = error
+            if not count % _AT_ONCE:
+                await asyncio.sleep(0)  # of thousands, some in each turn of the loop
+        if not self._reshared.is_current:
+            self._behind.update(keys)  # some follow the shares of before: all again, when told of the change
+        if failure is not None:
+            raise failure
+
+    async def _bring_up(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
+        """Start, change or end the worker of a subscription."""
+        configured = self._catalog.subscriptions.get(key)
+        if configured is None:
+            if key in self._running:
+                self._leave(group, key)
+        elif (destination := self._catalog.destinations.get(configured.destination)) is None:
+            _log.error("subscription %s has no destination %s", configured.name, configured.destination)
+        elif not self._is_led(destination):
+            # Who gets the task reads what is held up then, and not before.
+            if key in self._running:
+                self._leave(group, key)
+        elif key in self._running and self._running[key].worker.ordering is destination.ordering:
+            if self._running[key].tenure == self._tenure(destination.code):
+                await self._change(self._running[key], destination, self._in_force(configured))
             else:
+                self._leave(group, key)
                 await self._start_worker(group, destination, self._in_force(configured))
-            await self._move_or_not(group, key)
-            self._behind.discard(key)
+        else:
+            await self._start_worker(group, destination, self._in_force(configured))
+        await self._move_or_not(group, key)
 
     def _leave(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
         """End a worker, without waiting for its requests in flight; then others may have what it was given."""
@@ -185,26 +213,42 @@ class Dispatcher:
     async def reshare(self) -> None:
         """Put the current shares in force."""
         async with self._changing:
-            if self._group is None:
-                return
-            state = self._shares.state
-            self._behind |= self._catalog.subscriptions.keys()
-            await self._catch_up(self._group)
-            self._shared = state
+            if self._group is not None:
+                await self._catch_up(self._group)
+
+    async def follow_leaders(self) -> None:
+        """Start and end the workers of destinations that keep an order, as this process leads them now."""
+        async with self._changing:
+            if self._group is not None:
+                ordered = [
+                    code for code, one in self._catalog.destinations.items() if one.ordering is not Ordering.NONE
+                ]
+                self._behind.update(found.key for code in ordered for found in self._catalog.of(code))
+                await self._catch_up(self._group)
+
+    @property
+    def is_reshared(self) -> bool:
+        """Whether no worker may use more than its current share."""
+        return not self._running or (self._reshared.is_current and not any(map(self._may_exceed, self._behind)))
 
     def beyond(self) -> set[str]:
         """Return the subscriptions with more requests in flight, or allowed to start, than this dispatcher's share."""
         # A worker with its current share can exceed it only by requests that are still in flight.
         busy = (key for key, running in self._running.items() if running.worker.in_flight)
-        suspects = {*self._behind, *busy} if self._shared == self._shares.state else self._running
-        return {"/".join(key) for key in suspects if key in self._running and self._is_beyond(key, self._running[key])}
+        suspects = {*self._behind, *busy}
+        return {"/".join(key) for key in suspects if self._may_exceed(key) or self._exceeds(key)}
 
-    def _is_beyond(self, key: tuple[str, str], running: _Running) -> bool:
-        configured = self._catalog.subscriptions.get(key)
-        if configured is None:
+    def _may_exceed(self, key: tuple[str, str]) -> bool:
+        """Whether a worker may start more requests than its share allows."""
+        running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
+        if running is None or configured is None:
             return False
-        share, in_force = self._share(configured), running.worker.subscription
-        return max(running.worker.in_flight, 0 if in_force.paused else in_force.max_concurrency) > share
+        in_force = running.worker.subscription
+        return not in_force.paused and in_force.max_concurrency > self._share(configured)
+
+    def _exceeds(self, key: tuple[str, str]) -> bool:
+        running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
+        return running is not None and configured is not None and running.worker.in_flight > self._share(configured)
 
     @property
     def is_local(self) -> bool:

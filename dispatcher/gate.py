@@ -14,7 +14,7 @@ from dispatcher.dependencies import Dependencies
 from dispatcher.pending import Pending
 from dispatcher.reminder import Reminder
 
-_LOOK_AGAIN: Final = 0.2
+LOOK_AGAIN: Final = 0.2
 _PROBED_SOON: Final = 10.0
 """Seconds before a probe from when on a retry is taken for it: less than any lease leaves for the start."""
 
@@ -50,7 +50,7 @@ class Gate:
             self._reminder.when(sys.float_info.max, outcomes.room)
             return False
         if not outcomes.has_room_for(self._subscription.destination):
-            self._reminder.after(now, _LOOK_AGAIN)
+            self._reminder.after(now, LOOK_AGAIN)
             return False
         if self._subscription.rate is not None and (wait := self._rate.wait(now)) > 0:
             self._reminder.after(now, wait)

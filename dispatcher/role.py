@@ -59,8 +59,9 @@ class DispatcherService:
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.listen(self._dispatcher.reshare)
-        context.leaders.listen(self._dispatcher.reshare)
-        context.chains.listen(self._dispatcher.reshare)
+        context.members.is_reshared = lambda: self._dispatcher.is_reshared
+        context.leaders.listen(self._dispatcher.follow_leaders)
+        context.chains.listen(self._dispatcher.follow_leaders)
         handover = HandoverApp(
             _direct(context), self._dispatcher, self._dispatcher, registry, self._leads, context.peer_key
         )

@@ -26,7 +26,7 @@ from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.discarded import DiscardCheck
 from dispatcher.exchange import Exchange, Load, Made
-from dispatcher.gate import Gate, ProbeTurns
+from dispatcher.gate import LOOK_AGAIN, Gate, ProbeTurns
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.ordering.in_order import InOrder
 from dispatcher.pending import Pending, PendingDeliveries
@@ -432,7 +432,10 @@ class SubscriptionWorker:
             self._probes.choose()
         elif waiting and waiting[0].until < now:
             self._drop_overdue(now)
-        if not waiting or self._stopping.is_set() or self.subscription.paused or not self._dependencies.may_start():
+        if not waiting or self._stopping.is_set() or self.subscription.paused:
+            return False
+        if not self._dependencies.may_start():
+            self._reminder.after(now, LOOK_AGAIN)
             return False
         if self._discards.is_doubtful(waiting[0]):
             if self._group is not None:

@@ -95,6 +95,8 @@ class Members:
     beyond
         Returns the subscriptions of which more requests are in flight, or could be started, than ``shares`` allows;
         set by the dispatcher.
+    is_reshared
+        Returns whether the dispatcher follows ``shares``; until then the others are told the view of before.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Members:
         self._me = me
         self.describe: Callable[[Member], Member] = lambda member: member
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
+        self.is_reshared: Callable[[], bool] = lambda: True
         self._sights: dict[str, _Sight] = {}
         self._unread: dict[str, _Unread] = {}
         self._unsure: set[str] = set()
@@ -194,7 +197,7 @@ class Members:
         )
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` when this process's shares of permits, or ``may_start``, have changed; never while in it.
+        """Call ``listener`` when this process's shares of permits have changed; never while in it.
 
         One that raises is called again a second later.
         """
@@ -225,7 +228,8 @@ class Members:
     async def _beat(self) -> None:
         while True:
             await self._clock.sleep(BEAT)
-            if self._pulse.beat():
+            self._pulse.beat()
+            if not self._pulse.is_steady:
                 self.hurry()
 
     async def _wait_for_news(self) -> None:
@@ -247,7 +251,8 @@ class Members:
 
     async def step(self) -> None:
         """Write this process's document and read the others', once."""
-        stood_still = self._pulse.beat()
+        # What it stands still for from now on is for the next step.
+        doubts = self._pulse.beat()
         try:
             await self._tell()
             await self._look()
@@ -256,9 +261,8 @@ class Members:
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
             await self._settle_shares()
-        if stood_still:
-            self._pulse.forgive()
-            self._has_changed.set()
+        if self.is_reshared():
+            self._pulse.forgive(doubts)
 
     async def join(self) -> None:
         """Enter: with nobody else there, or without a store to ask, this process has permits when it returns."""
@@ -302,11 +306,11 @@ class Members:
             await self._put()
 
     async def _put(self) -> None:
-        beyond = frozenset(self.beyond())
+        beyond, view = frozenset(self.beyond()), self.shares.view if self.is_reshared() else self._me.view
         told_at = self._clock.now()
         began = told_at - round((self._clock.monotonic() - self._joined_at) * 1000)
         self._me = msgspec.structs.replace(
-            self.describe(self._me), view=self.shares.view, beyond=beyond, began=began, told_at=told_at
+            self.describe(self._me), view=view, beyond=beyond, began=began, told_at=told_at
         )
         value = msgspec.json.encode(self._me)
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
@@ -318,6 +322,7 @@ class Members:
         if found is not None and (own := self._read(found)) is not None and own.started_at == self._me.started_at:
             return
         _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
+        self._pulse.doubt()
         self._change(lambda: self.shares.want(View()))
         if found is None:
             # The others' documents may be missing as well: who was alive counts as alive until silent for too long.
@@ -405,9 +410,9 @@ class Members:
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the shares, and have the listeners called if they are different now."""
-        before = self.shares.state
+        before = self.shares.version
         change()
-        if self.shares.state != before:
+        if self.shares.version != before:
             self._has_changed.set()
         if self.shares.has_any:
             self._without_since = None

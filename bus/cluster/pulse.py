@@ -21,20 +21,24 @@ class Pulse:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._beaten_at = clock.monotonic()
-        self._stood_still = False
+        self._doubts = self._forgiven = 0
 
     @property
     def is_steady(self) -> bool:
         """Whether it has run without a break since ``forgive``."""
-        return not self._stood_still and self._clock.monotonic() - self._beaten_at <= _GAP
+        return self._forgiven == self._doubts and self._clock.monotonic() - self._beaten_at <= _GAP
 
-    def beat(self) -> bool:
-        """Note that it runs; whether it stood still since ``forgive``."""
+    def beat(self) -> int:
+        """Note that it runs; return how often it stood still so far."""
         now = self._clock.monotonic()
-        self._stood_still = self._stood_still or now - self._beaten_at > _GAP
+        self._doubts += now - self._beaten_at > _GAP
         self._beaten_at = now
-        return self._stood_still
+        return self._doubts
 
-    def forgive(self) -> None:
-        """Forget that it stood still: whether the others took it for gone is known by now."""
-        self._stood_still = False
+    def doubt(self) -> None:
+        """Take it for one that stood still, as the others did."""
+        self._doubts += 1
+
+    def forgive(self, doubts: int) -> None:
+        """Forget that it stood still so often: whether the others took it for gone is known by now."""
+        self._forgiven = max(self._forgiven, doubts)

@@ -83,6 +83,7 @@ class Process:
         self.kept = MemoryView()
         self.revision = 0
         self.beyond: Collection[str] = ()
+        self.follows: Callable[[], bool] = lambda: True
         self.probed: list[str] = []
         self.answers = True
         self.held: dict[str, Held] = {}
@@ -102,7 +103,11 @@ class Process:
         members = Members(self.reach, self.clock, me, self._probe, self.kept)  # type: ignore[arg-type]
         members.describe = self._describe
         members.beyond = lambda: frozenset(self.beyond)
+        members.is_reshared = self._is_reshared
         return members
+
+    def _is_reshared(self) -> bool:
+        return self.follows()
 
     def _describe(self, me: Member) -> Member:
         fields = {name: getattr(me, name) for name in me.__struct_fields__}

@@ -144,6 +144,24 @@ async def test_one_that_stood_still_and_was_missed_starts_nothing_until_it_share
     assert a.share() == 8
 
 
+@pytest.mark.parametrize("tenths", range(20))
+async def test_one_that_stood_still_after_it_had_told_of_itself_starts_nothing_until_it_has_told_again(
+    world: World, tenths: int
+) -> None:
+    """Whether it was missed meanwhile, what it wrote before does not tell."""
+    a, b = await both(world)
+    b.reach.delay = lambda: 0.3
+    await world.clock.advance(3 + tenths / 10)
+    b.stop()
+    await world.clock.advance(20)
+    assert a.share() == 16
+    b.go_on()
+    for _ in range(60):
+        await world.clock.advance(0.1)
+        assert sum(world.shares()) <= 16
+    await world.clock.until(lambda: world.shares() == [8, 8], within=10)
+
+
 async def test_one_that_stood_still_and_was_not_missed_goes_on(world: World) -> None:
     a, b = await both(world)
     b.stop()
@@ -164,7 +182,7 @@ async def test_one_that_stood_still_goes_on_with_its_share_when_the_store_is_awa
     assert b.share() == 8
 
 
-async def test_listeners_hear_of_shares_and_of_the_end_of_a_standstill(world: World) -> None:
+async def test_listeners_hear_of_shares(world: World) -> None:
     heard: list[int] = []
 
     async def listener() -> None:
@@ -176,12 +194,32 @@ async def test_listeners_hear_of_shares_and_of_the_end_of_a_standstill(world: Wo
     heard.clear()
     world.start("b")
     await world.clock.until(lambda: heard == [8])
-    heard.clear()
-    a.stop()
-    await world.clock.advance(3)
-    a.go_on()
-    await world.clock.until(lambda: heard, within=2)
-    assert heard == [8]
+
+
+async def test_the_others_hear_of_a_smaller_share_only_once_the_workers_follow_it(world: World) -> None:
+    a = world.start("a")
+    await world.clock.advance(1)
+    a.follows = lambda: False
+    b = world.start("b")
+    await world.clock.advance(10)
+    assert a.members.shares.view == b.members.shares.view
+    assert world.shares() == [8, 0], "its workers may still use what they had"
+    a.follows = lambda: True
+    await world.clock.until(lambda: world.shares() == [8, 8], within=3)
+
+
+async def test_one_that_was_missed_starts_nothing_before_its_workers_follow(world: World) -> None:
+    a, b = await both(world)
+    b.stop()
+    await world.clock.advance(20)
+    assert a.share() == 16
+    b.follows = lambda: False
+    b.go_on()
+    await world.clock.advance(5)
+    assert not b.members.may_start
+    b.follows = lambda: True
+    await world.clock.until(lambda: b.members.may_start, within=1)
+    await world.clock.until(world.is_whole, within=5)
 
 
 async def test_a_process_that_is_back_between_the_question_and_the_burial_is_not_buried(world: World) -> None:

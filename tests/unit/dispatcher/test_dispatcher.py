@@ -244,7 +244,7 @@ async def test_who_does_not_lead_any_more_leaves_what_it_read_to_others(world: W
         await world.publish(2, key="a")
         await world.clock.settle()
         led.clear()
-        await dispatcher.reshare()
+        await dispatcher.follow_leaders()
         await world.clock.settle()
         assert world.transport.closed == 0
         event.set()
@@ -264,11 +264,11 @@ async def test_who_leads_again_after_somebody_else_begins_anew(world: World) -> 
         world.poster.script(URL, reply)
         await world.publish(3, key="a")
         await world.clock.settle()
-        await dispatcher.reshare()
+        await dispatcher.follow_leaders()
         await world.clock.settle()
         assert world.transport.closed == 0
         tenures[DESTINATION] = 2
-        await dispatcher.reshare()
+        await dispatcher.follow_leaders()
         await world.clock.settle()
         assert world.transport.closed == 1
         event.set()
@@ -465,14 +465,14 @@ async def test_who_keeps_an_order_no_more_leaves_its_transports_once_nothing_is_
         sent = await world.publish(3, key="k")
         await world.clock.settle()
         leading.clear()
-        await dispatcher.reshare()
+        await dispatcher.follow_leaders()
         await world.clock.settle()
         assert transport.present == 2, "a request is under way; the other one moves what is in the direct queue"
         reply.set()
         await world.clock.advance(1)
         assert transport.present == 1
         leading.add(ORDERS.code)
-        await dispatcher.reshare()
+        await dispatcher.follow_leaders()
         await world.feed()
         await world.clock.advance(1)
         assert transport.present == 1

@@ -26,6 +26,32 @@ def test_who_is_not_in_the_view_has_none() -> None:
     assert Shares("a").of("billing", 16) == 0
 
 
+views = st.builds(View, st.sampled_from([("a",), ("a", "b"), ("b",), ("a", "b", "c"), ()]), st.integers(0, 3))
+
+
+@given(st.lists(views, min_size=1, max_size=4), st.integers(1, 20), st.text(max_size=8))
+def test_where_a_share_may_not_differ_it_does_not(learnt: list[View], total: int, name: str) -> None:
+    shares = Shares("a")
+    shares.resume(learnt[0])
+    before, was = shares.state, shares.of(name, total)
+    for view in learnt[1:]:
+        shares.want(view)
+    for _ in range(2):
+        assert shares.may_differ(before, total) or shares.of(name, total) == was
+        shares.grant()
+
+
+def test_a_rotation_is_nothing_to_those_that_divide_evenly() -> None:
+    shares = Shares("a")
+    shares.resume(View(("a", "b"), 1))
+    before = shares.state
+    shares.want(View(("a", "b"), 2))
+    assert not shares.may_differ(before, 16)
+    assert shares.may_differ(before, 1)
+    shares.want(View(("a", "b", "c"), 2))
+    assert shares.may_differ(before, 16)
+
+
 def test_permits_too_few_for_all_go_round() -> None:
     had = {owner for turn in range(3) for owner in "abc" if View(("a", "b", "c"), turn).share(owner, "billing", 1)}
     assert had == {"a", "b", "c"}
