@@ -7,14 +7,16 @@ from typing import Final
 
 import msgspec
 
-from bus.domain.destination import Destination, FormerTransport
+from bus.domain.destination import Destination
 from bus.errors import StoreError
 from bus.ports.clock import Clock
+from bus.ports.transport import Lag
 from bus.registry import Registry
-from bus.transports.router import TransportRouter
+from bus.transports.router import Lags, TransportRouter
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 60.0
+_NOTHING: Final = Lag(0, None)
 
 
 class FormerTransports:
@@ -33,20 +35,26 @@ class FormerTransports:
 
     async def step(self) -> None:
         """Detach the former transports that are over; their queues are deleted then."""
-        for destination in list(self._registry.catalog.destinations.values()):
-            left = tuple(transport for transport in destination.former if not self._is_over(destination, transport))
+        now = self._clock.now()
+        destinations = self._registry.catalog.destinations.values()
+        over = [found for found in destinations if any(now >= transport.until for transport in found.former)]
+        # Read once for all that stay, and again after each change, which takes its time.
+        lags = self._router.lags() if over else {}
+        for destination in over:
+            left = tuple(
+                one
+                for one in destination.former
+                if now < one.until or not self._is_empty(destination, lags.get(one.transport))
+            )
             if left == destination.former:
                 continue
             try:
                 await self._registry.put_destination(msgspec.structs.replace(destination, former=left))
             except StoreError as error:  # somebody else changed it, or the store is away
                 _log.info("former transports of %s are given up later: %s", destination.code, error)
+            lags = self._router.lags()
 
-    def _is_over(self, destination: Destination, transport: FormerTransport) -> bool:
-        if self._clock.now() < transport.until:
-            return False
-        lags = [
-            self._router.lag(destination, found.name, transport.transport)
-            for found in self._registry.catalog.of(destination.code)
-        ]
-        return all(lag is not None and lag.oldest is None for lag in lags)
+    def _is_empty(self, destination: Destination, lags: Lags | None) -> bool:
+        """Whether a transport holds nothing for a destination's subscriptions; False while it cannot be asked."""
+        subscriptions = self._registry.catalog.of(destination.code)
+        return all(lags is not None and lags.get(found.key, _NOTHING).oldest is None for found in subscriptions)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bus.domain.destination import FORMER_KEPT, FormerTransport, TransportName
+from bus.domain.destination import FORMER_KEPT, Destination, FormerTransport, TransportName
 from bus.domain.message import encode_message
+from bus.domain.subscription import Subscription
 from bus.ports.transport import Lag, Outgoing
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
@@ -63,6 +64,24 @@ async def test_a_transport_that_may_hold_something_stays(world: World, monkeypat
     world.clock.jump(FORMER_KEPT)
     await world.former_transports.step()
     assert former(world) == [OLD]
+
+
+async def test_what_transports_hold_is_read_once_for_all_destinations_that_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = (FormerTransport(OLD, world.clock.now()),)
+    codes = [DESTINATION, *(f"d{number}" for number in range(20))]
+    destinations = [Destination(code=code, former=left) for code in codes[1:]]
+    subscriptions = [Subscription(destination=code, name="billing", url="http://a.example/") for code in codes[1:]]
+    await world.registry.put_all(destinations, subscriptions)
+    world.clock.jump(FORMER_KEPT)
+    reads: list[int] = []
+    monkeypatch.setattr(world.old, "lags", lambda: reads.append(1) or {(code, "billing"): Lag(1, 1) for code in codes})
+    await world.former_transports.step()
+    assert len(reads) == 1
+    monkeypatch.undo()
+    await world.former_transports.step()
+    assert not any(found.former for found in world.registry.catalog.destinations.values())
 
 
 async def test_the_store_may_be_away(world: World) -> None:
