@@ -9,6 +9,7 @@ from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster
+from bus.ports.slots import OWN_SLOTS, SlotPool
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import DeliveryStore
 from dispatcher.outcomes import OutcomeLog
@@ -20,7 +21,7 @@ class Dependencies(NamedTuple):
     ``since`` returns when this process started (ms), by its clock as it is now. ``gone`` is called with a subscription
     whose subscriber answered 410, ``passed`` with a handed-over delivery whose outcome is durable. While ``may_start``
     returns False, no request is started; the workers ask it again and again. ``keeps`` says whether
-    this process still keeps the order of a destination.
+    this process still keeps the order of a destination. ``slots`` are those of destinations without an order.
     """
 
     poster: Poster
@@ -35,4 +36,5 @@ class Dependencies(NamedTuple):
     passed: Callable[[Delivery], None]
     may_start: Callable[[], bool] = lambda: True
     keeps: Callable[[str], bool] = lambda _: True
+    slots: SlotPool = OWN_SLOTS
     spans: Spans = NO_SPANS

@@ -248,7 +248,7 @@ class Dispatcher:
 
     def _exceeds(self, key: tuple[str, str]) -> bool:
         running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
-        return running is not None and configured is not None and running.worker.in_flight > self._share(configured)
+        return running is not None and configured is not None and running.worker.exceeds(self._share(configured))
 
     @property
     def is_local(self) -> bool:
@@ -291,7 +291,7 @@ class Dispatcher:
     def _fill(self, workers: Sequence[tuple[tuple[str, str], _Running]]) -> None:
         fill_permits(
             [
-                Permits(key, running.worker.in_flight, self._share(configured), running.worker.breaker.state)
+                Permits(key, running.worker.in_flight, self._part(configured), running.worker.breaker.state)
                 for key, running in workers
                 if (configured := self._catalog.subscriptions.get(key)) is not None
             ]
@@ -343,11 +343,18 @@ class Dispatcher:
         return WorkerFigures(
             *configured.key,
             worker.in_flight,
-            self._share(configured),
+            self._part(configured),
             configured.max_concurrency,
             worker.waiting,
             worker.rate_wait,
+            worker.lacks_slot,
         )
+
+    def _part(self, configured: Subscription) -> int:
+        """Return what to show as this process's share, of what it has together with others."""
+        destination = self._catalog.destinations.get(configured.destination)
+        is_alone = destination is not None and destination.ordering is not Ordering.NONE
+        return self._share(configured) if is_alone else self._dependencies.slots.part(self._share(configured))
 
     async def sample(self, message: Message, subscription: str) -> Sampled:
         """POST a message to a subscriber once, see ``bus.ports.sampling.Sampling``."""

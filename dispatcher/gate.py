@@ -1,15 +1,17 @@
-"""Whether a subscription's next POST may go out (room for its outcome, rate, breaker), and what a probe carries."""
+"""Whether a subscription's next POST may go out (room, rate, breaker, slot), and which delivery a probe carries."""
 
 from __future__ import annotations
 
 import enum
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from bus.domain.delivery.breaker import Breaker, BreakerState
 from bus.domain.delivery.rate import TokenBucket
 from bus.domain.subscription import Subscription
+from bus.ports.slots import SlotPool
 from dispatcher.dependencies import Dependencies
 from dispatcher.pending import Pending
 from dispatcher.reminder import Reminder
@@ -26,25 +28,43 @@ class Gate:
     ----------
     breaker
         What stops the attempts while the subscriber is down.
-    take
-        Counts messages that go out.
+    slots
+        Those that this process holds of what it shares with others, one for each request in flight.
     """
 
-    def __init__(self, subscription: Subscription, dependencies: Dependencies, reminder: Reminder) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        dependencies: Dependencies,
+        reminder: Reminder,
+        pool: SlotPool,
+        freed: Callable[[], None],
+    ) -> None:
         self._dependencies = dependencies
         self._reminder = reminder
         self._subscription = subscription
         self._rate = TokenBucket(subscription.rate)
         self.breaker = Breaker()
-        self.take = self._rate.take
+        self.slots = pool.join("/".join(subscription.key), freed, self._spent)
 
     def update(self, subscription: Subscription) -> None:
         """Put another configuration in force."""
         self._subscription = subscription
         self._rate.change(subscription.rate)
 
+    def take(self, count: int) -> None:
+        """Count messages of the rate that go out."""
+        self._rate.take(count)
+        if self._subscription.rate is not None:
+            self.slots.spend(count)
+
+    def _spent(self, count: int) -> None:
+        """Count messages of the rate that another process sent."""
+        self._rate.available(self._dependencies.clock.monotonic(), count)
+        self._rate.take(count)
+
     def opens(self, now: float) -> bool:
-        """Whether a POST may go out; the permission of a due probe is taken. ``now`` is monotonic."""
+        """Whether a POST may go out; its slot, and the permission of a due probe, are taken. ``now`` is monotonic."""
         outcomes = self._dependencies.outcomes
         if not outcomes.has_room:
             self._reminder.when(sys.float_info.max, outcomes.room)
@@ -56,7 +76,11 @@ class Gate:
             self._reminder.after(now, wait)
             return False
         if self.breaker.allows(now):
-            return True
+            wait = self.slots.take(self._subscription.max_concurrency)
+            if wait:
+                self.breaker.abandoned(now)
+                self._reminder.after(now, wait)
+            return not wait
         self._reminder.after(now, self.breaker.probe_in(now))
         return False
 

@@ -47,6 +47,7 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
             keeps=self._leads,
+            slots=context.slots,
             spans=context.spans,
         )
         waiting = WaitingHandover(context.members, context.peers, context.leaders)
@@ -58,8 +59,8 @@ class DispatcherService:
         self._feed.source(spool).written = self._retrier.written
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
-        context.members.listen(self._dispatcher.reshare)
         context.members.is_reshared = lambda: self._dispatcher.is_reshared
+        context.members.listen(self._dispatcher.reshare)
         context.leaders.listen(self._dispatcher.follow_leaders)
         context.chains.listen(self._dispatcher.follow_leaders)
         handover = HandoverApp(

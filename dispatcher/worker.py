@@ -19,6 +19,7 @@ from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.spans import Posted
 from bus.ports.poster import PostFailure, Trial
+from bus.ports.slots import OWN_SLOTS
 from bus.ports.transport import Consumer, Lag
 from dispatcher.attempt import AttemptMaker
 from dispatcher.batching import HELD_BYTES, Window, gather
@@ -73,7 +74,9 @@ class SubscriptionWorker:
         self._group: asyncio.TaskGroup | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._reminder = Reminder(dependencies.clock, self._spawn)
-        self._gate = Gate(subscription, dependencies, self._reminder)
+        # One process alone delivers where an order is kept.
+        pool = dependencies.slots if ordering is Ordering.NONE else OWN_SLOTS
+        self._gate = Gate(subscription, dependencies, self._reminder, pool, self._freed)
         self.breaker = self._gate.breaker
         self._probes = ProbeTurns(self.breaker, self._pending.waiting)
         self.ordering = ordering
@@ -90,6 +93,15 @@ class SubscriptionWorker:
     def in_flight(self) -> int:
         """Requests in flight now."""
         return len(self._started) + self._sampling
+
+    def exceeds(self, limit: int) -> bool:
+        """Whether requests are in flight that a smaller limit leaves no slot."""
+        return self.in_flight > limit or self._gate.slots.exceeds(limit)
+
+    @property
+    def lacks_slot(self) -> bool:
+        """Whether no slot was free when it looked last, and others have some."""
+        return self._gate.slots.is_waiting
 
     @property
     def is_idle(self) -> bool:
@@ -215,11 +227,16 @@ class SubscriptionWorker:
         if self._stopping.is_set() or not self._dependencies.may_start():
             return None
         try:
-            is_in = await self._slot.enter(lambda: len(self._started) < self.subscription.max_concurrency)
+            is_in = await self._slot.enter(self._has_slot)
             return await self._sample(message) if is_in else None
         finally:
             self._wake.set()
             self._spawn()
+
+    def _has_slot(self) -> bool:
+        """Whether a sample may go out; its slot is taken."""
+        limit = self.subscription.max_concurrency
+        return len(self._started) < limit and not self._gate.slots.take(limit)
 
     async def _sample(self, message: Message) -> Trial:
         self._gate.take(1)
@@ -229,6 +246,7 @@ class SubscriptionWorker:
         finally:
             self._sampling -= 1
             self._slot.leave()
+            self._gate.slots.give_back()
 
     async def run(self) -> None:
         """Deliver until ``stop``; returns when nothing is in flight and every outcome is on its way to the disk."""
@@ -264,6 +282,7 @@ class SubscriptionWorker:
             self._pending.release_waiting()
             if self._in_order is not None:
                 self._in_order.release()
+            self._gate.slots.close()
 
     def listen_again(self) -> None:
         """Call the consumer's ``receive`` anew: the transports that it merges may have changed."""
@@ -355,6 +374,11 @@ class SubscriptionWorker:
             self._is_spawning = True
             self._group.create_task(self._spawn_more())
 
+    def _freed(self) -> None:
+        """Go on with a slot that another process gave back."""
+        self._slot.look_again()
+        self._spawn()
+
     async def _spawn_more(self) -> None:
         self._is_spawning = False
         self._spawn()
@@ -364,6 +388,7 @@ class SubscriptionWorker:
         if len(self._pending.waiting) < self._window.half:
             self._wake.set()
         if self._filter is not None and not self._wants(entry):
+            self._gate.slots.give_back()
             return
         load: Load = (entry,) if self.subscription.batch == 1 else self._gather(entry)
         self._gate.take(len(load))
@@ -414,6 +439,7 @@ class SubscriptionWorker:
         load = exchange.load
         del self._started[load[0].delivery.message.id]
         self._sent -= len(load)
+        self._gate.slots.give_back()
         if not self._started:
             self._quiet.set()
 

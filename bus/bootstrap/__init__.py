@@ -1,6 +1,7 @@
 """The only package that chooses concrete classes: opens what the settings name, and runs roles on it."""
 
 from bus.bootstrap.brokers import open_health
+from bus.bootstrap.common import Common
 from bus.bootstrap.context import Context
 from bus.bootstrap.introspection import Introspection
 from bus.bootstrap.offers import Asgi, Fill, Offers, offers_of
@@ -12,6 +13,7 @@ __all__ = [
     "ROLES",
     "VERSION",
     "Asgi",
+    "Common",
     "Context",
     "Fill",
     "Introspection",

@@ -12,6 +12,7 @@ from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.poster import Poster
+from bus.ports.slots import OWN_SLOTS, SlotPool
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import Spool
 from bus.ports.store import Store
@@ -30,8 +31,8 @@ from bus.transports.router import TransportRouter
 class Context:
     """What roles of one process share.
 
-    ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need; ``claims`` are those of
-    all processes of one port.
+    ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need; ``claims`` and ``slots``
+    are those of all processes of one port.
     """
 
     settings: Settings
@@ -56,4 +57,5 @@ class Context:
     feed: StoreFeed
     claims: Claims | None
     events: Events
+    slots: SlotPool = OWN_SLOTS
     spans: Spans = NO_SPANS

@@ -64,6 +64,11 @@ def names_of(data: Path) -> dict[str, list[str]]:
     return {name: sorted(roles) for name, roles in (_named(path) for path in _kept(data))}
 
 
+def name_kept(data: Path, roles: Sequence[str]) -> str:
+    """Return the name of the first process with these roles that works on a data directory."""
+    return _name(data / _PROCESSES / f"{'-'.join(roles)}-1" / "name")
+
+
 def keep_former(data: Path, names: Mapping[str, Sequence[str]]) -> None:
     """Note, durably, whose queues were put into a data directory from a backup, with the roles of each."""
     write_whole(data / _PROCESSES / _FORMER, msgspec.json.encode(names))

@@ -132,7 +132,7 @@ class Introspection:
 def _saturated(workers: Iterable[WorkerFigures]) -> Iterator[str]:
     """Yield the subscriptions whose permits are the limit, not their rate."""
     for one in workers:
-        if 0 < one.share <= one.in_use and one.waiting and not one.rate_wait:
+        if (one.lacks_slot or 0 < one.share <= one.in_use) and one.waiting and not one.rate_wait:
             yield f"{one.destination}/{one.subscription}"
 
 

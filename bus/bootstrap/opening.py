@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bus.bootstrap.brokers import open_brokers, open_groups
+from bus.bootstrap.common import Common
 from bus.bootstrap.context import Context
 from bus.bootstrap.coordinator import open_coordinator
 from bus.bootstrap.data_format import note_format, refuse_newer
@@ -42,9 +43,9 @@ from bus.domain.own_events import CODE
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
 from bus.files import make_directory
-from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
+from bus.ports.slots import OWN_SLOTS
 from bus.ports.spans import NO_SPANS
 from bus.ports.spool import Spool
 from bus.ports.store import Store
@@ -79,9 +80,7 @@ async def open_context(
     roles: Sequence[str],
     url: str,
     left: Sequence[Path] = (),
-    *,
-    is_first: bool = True,
-    shared: Path | None = None,
+    common: Common | None = None,
 ) -> AsyncIterator[Context]:
     """Open stores, spools and transports under the data directory, and close them in the opposite order.
 
@@ -93,10 +92,8 @@ async def open_context(
         Where other processes of the bus reach this one.
     left
         Data directories of processes that do not come back.
-    is_first
-        Whether this process may take all permits while the store is away and it never shared them.
-    shared
-        Directory of what several processes of one port have together; None for a process alone.
+    common
+        What several processes of one port have together; None for a process alone.
 
     Raises
     ------
@@ -124,12 +121,16 @@ async def open_context(
         opened.push_async_callback(peers.close)
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
-        me = _member(settings, roles, url, opened.enter_context(claim_name(settings.data, roles)), clock)
+        owner = opened.enter_context(claim_name(settings.data, roles))
+        me = _member(settings, roles, url, owner, common.group if common else "", clock)
         tracing = open_spans(settings, me, clock)
         own_events = OwnEvents(store, lambda: CODE in registry.catalog.destinations)
         former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
-        members = Members(store, clock, me, peers.lives, ViewFile(settings.data / _PERMITS), is_first=is_first)
+        directory = common.directory if common else settings.data
+        members = Members(
+            store, clock, me, peers.lives, ViewFile((directory if me.group else settings.data) / _PERMITS)
+        )
         leaders = Leaders(store, members, partial(holds_any, spools), clock)
         quarantine = SpoolQuarantine(spools["quarantine"], clock) if "quarantine" in spools else NoQuarantine()
         groups = open_groups(settings, quarantine, clock)
@@ -168,9 +169,10 @@ async def open_context(
             peers=peers,
             rollups=rollups,
             own_events=own_events,
-            claims=_claims(shared, me.owner, former, clock, opened),
+            claims=common.claims(me.owner, former, clock, opened) if common else None,
+            slots=common.slots(clock, opened) if common else OWN_SLOTS,
             feed=make_feed(spools, store, registry, rollups, own_events, clock),
-            events=open_events(settings, shared or settings.data, me, reserve, clock),
+            events=open_events(settings, directory, me, reserve, clock),
             spans=tracing.recorder if tracing else NO_SPANS,
         )
         # Whatever is opened above may still refuse the start, with an error of its own.
@@ -196,28 +198,13 @@ async def _open_store(settings: Settings, clock: Clock, opened: AsyncExitStack) 
     return store, kept, keyring
 
 
-def _claims(
-    shared: Path | None, owner: str, former: Collection[str], clock: Clock, opened: AsyncExitStack
-) -> Claims | None:
-    if shared is None:
-        return None
-    from bus.stores.sqlite.claims import SharedClaims  # noqa: PLC0415 - of several processes only
-
-    try:
-        claims = SharedClaims(shared, owner, clock.now(), former)
-    except StoreError as error:
-        _log.warning("what the other processes of this port accept is not known here: %s", error)
-        return None
-    opened.callback(claims.close)
-    return claims
-
-
-def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, clock: Clock) -> Member:
+def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, group: str, clock: Clock) -> Member:
     """Return this process as the others know it."""
     node = settings.node or node_of(socket.gethostname(), url)
     metrics.BUILD_INFO.labels(VERSION, node).set(1)
     return Member(
         owner=owner,
+        group=group,
         node=node,
         url=settings.advertise or url,
         roles=tuple(roles),

@@ -173,7 +173,7 @@ class WaitingHandover:
             return [leader] if leader is not None else []
         view, name = self._members.shares.view, "/".join(subscription.key)
         others = [member for member in self._members.others if member.is_dispatcher]
-        return [member for member in others if view.share(member.owner, name, subscription.max_concurrency)]
+        return [member for member in others if view.share(member.sharer, name, subscription.max_concurrency)]
 
     async def _hand_bundle(self, holders: Sequence[Member], subscription: Subscription, payloads: list[bytes]) -> bool:
         for member in holders:

@@ -52,6 +52,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     owner
         Its name for life and after a restart; its leases have it.
+    group
+        Of one of several processes that share slots on one machine, the name of the first; empty for any other.
     url
         Where the other processes reach it.
     started_at
@@ -63,7 +65,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     revision
         Which state of the configuration it has in force.
     view
-        The dispatchers that it shares permits with; its own shares are no greater than that view allows.
+        Those that share permits, by ``sharer``; its own shares are no greater than that view allows.
     beyond
         The subscriptions of which it still has more requests in flight than its share.
     unpublished, unseen
@@ -109,6 +111,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[str, ...]
     version: str
     started_at: int
+    group: str = ""
     began: int = 0
     told_at: int = 0
     revision: int = 0
@@ -138,6 +141,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     def since(self) -> int:
         """From when on its records may be of this life: no earlier one wrote them, whatever was done to its clock."""
         return min(self.started_at, self.began) if self.began else self.started_at
+
+    @property
+    def sharer(self) -> str:
+        """The name by which it shares permits: several processes with one name have the share of one."""
+        return self.group or self.owner
 
     def told_troubles(self) -> dict[str, Said]:
         """Return its troubles as whoever shows them needs them."""

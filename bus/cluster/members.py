@@ -85,8 +85,6 @@ class Members:
         Asks a silent process whether it lives.
     kept
         Where the view that this process went by last is kept.
-    is_first
-        Whether it has all permits when it cannot ask, and never shared them; without, it waits for the others.
 
     Attributes
     ----------
@@ -106,14 +104,11 @@ class Members:
         me: Member,
         probe: Probe,
         kept: KeptView,
-        *,
-        is_first: bool = True,
     ) -> None:
         self._documents = documents
         self._clock = clock
         self._probe = probe
         self._kept = kept
-        self._is_first = is_first
         self._me = me
         self.describe: Callable[[Member], Member] = lambda member: member
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
@@ -128,7 +123,7 @@ class Members:
         self._version: int | None = None
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
-        self.shares = Shares(self._me.owner)
+        self.shares = Shares(self._me.sharer)
         self._without_since: float | None = self._settled_at
 
     @property
@@ -269,10 +264,8 @@ class Members:
         await self.step()
         await self.step()
         if self._me.is_dispatcher and self._version is None:
-            owner = self._me.owner
-            kept = self._kept.read()
-            if owner in kept.owners or self._is_first:
-                self._change(lambda: self.shares.resume(kept if owner in kept.owners else View((owner,))))
+            sharer, kept = self._me.sharer, self._kept.read()
+            self._change(lambda: self.shares.resume(kept if sharer in kept.owners else View((sharer,))))
 
     async def confirmed(self, revision: int, *, within: float) -> bool:
         """Wait until every other process that is alive has a state of the configuration in force; whether they have.
@@ -397,8 +390,9 @@ class Members:
         if not self._me.is_dispatcher:
             return
         others = [member for member in self.others if member.is_dispatcher]
-        dispatchers = sorted([self._me.owner, *(member.owner for member in others)])
-        wanted = View(tuple(dispatchers), self._rotation(dispatchers[0]))
+        dispatchers = sorted([self._me, *others], key=lambda member: (member.sharer, member.owner))
+        sharers = tuple(dict.fromkeys(member.sharer for member in dispatchers))
+        wanted = View(sharers, self._rotation(dispatchers[0].owner))
         self._change(lambda: self.shares.want(wanted))
         is_heard = not any(member.owner in self._unsure for member in others)
         if is_heard and all(member.view == wanted for member in (self._me, *others)):

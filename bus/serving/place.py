@@ -41,6 +41,8 @@ class Place(msgspec.Struct, frozen=True):
         At its end once the supervisor is gone.
     ready
         Takes the announcement once this process serves.
+    wakeups
+        By number, the socket by which each process is woken for a slot; it reads from its own.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Place(msgspec.Struct, frozen=True):
     passing: int
     leash: int
     ready: int
+    wakeups: tuple[int, ...] = ()
 
     @classmethod
     def inherited(cls) -> Self | None:
@@ -65,7 +68,7 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def descriptors(self) -> tuple[int, ...]:
         """What the process at this place inherits."""
-        return self.listener, self.own, self.passing, self.leash, self.ready
+        return self.listener, self.own, self.passing, self.leash, self.ready, *self.wakeups
 
     @property
     def is_first(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus import garbage
-from bus.bootstrap import ROLES, Role, Service, compose, introspect, load_roles, offers_of, open_context
+from bus.bootstrap import ROLES, Common, Role, Service, compose, introspect, load_roles, offers_of, open_context
 from bus.errors import BusError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
@@ -67,17 +67,24 @@ def serve(
 class _Door(NamedTuple):
     """Where a process is reached: on the last listener by the other processes, on the first by everybody.
 
-    One of several that share a port has the ``channel`` of connections that the first of them serves, and is told by
-    its ``place`` what else is shared.
+    One of several that share a port has the ``channel`` of connections that the first of them serves, and the
+    ``wakeups`` of all; its ``place`` names what else they share.
     """
 
     listeners: list[socket.socket]
     place: Place | None = None
     channel: socket.socket | None = None
+    wakeups: Sequence[socket.socket] = ()
 
     @property
     def is_first(self) -> bool:
         return self.place is None or self.place.is_first
+
+    def common(self, data: Path) -> Common | None:
+        """Return what the processes of the port have together."""
+        if self.place is None:
+            return None
+        return Common(self.place.common(data), self.place.number, self.wakeups)
 
     @property
     def siblings(self) -> Sequence[str]:
@@ -95,10 +102,11 @@ class _Door(NamedTuple):
 def _door(settings: Settings, roles: Sequence[str], place: Place | None) -> _Door:
     if place is None:
         return _Door([bind(settings.host, settings.port_for(roles))])
-    sockets = [socket.socket(fileno=number) for number in (place.listener, place.own, place.passing)]
-    for one in sockets:
+    descriptors = (place.listener, place.own, place.passing, *place.wakeups)
+    listener, own, channel, *wakeups = [socket.socket(fileno=number) for number in descriptors]
+    for one in (listener, own, channel, *wakeups):
         one.setblocking(False)
-    return _Door(sockets[:2], place, sockets[2])
+    return _Door([listener, own], place, channel, wakeups)
 
 
 async def _serve(
@@ -118,8 +126,7 @@ async def _serve(
     if door.is_first and set(roles) == set(ROLES):
         left = left_behind(settings.data, len(door.place.urls) if door.place is not None else 1)
     url = url_of(door.listeners[-1])
-    shared = door.place.common(settings.data) if door.place is not None else None
-    async with open_context(settings, roles, url, left, is_first=door.is_first, shared=shared) as context:
+    async with open_context(settings, roles, url, left, door.common(settings.data)) as context:
         disks = watch_of(context)
         services, offers = compose(context, wanted, offers_of(context) | spool_offers(context) | disks.offers)
         introspection = introspect(context, offers)

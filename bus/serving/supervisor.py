@@ -66,8 +66,8 @@ class Supervisor:
         count = settings.number_of_processes
         self._listeners = _listeners(settings.host, settings.port_for(["receiver"]), count)
         self._own = [bind(settings.host, 0) for _ in range(count)]
-        self._served, self._passing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._passing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
+        self._served, self._passing = _channel()
+        self._wakeups = [_channel() for _ in range(count)]
         self._leash, self._held = os.pipe()
         self._children: dict[int, _Child] = {}
         self._replaced: set[int] = set()
@@ -196,6 +196,7 @@ class Supervisor:
             passing=(self._passing if number else self._served).fileno(),
             leash=self._leash,
             ready=write,
+            wakeups=tuple(pair[0 if to == number else 1].fileno() for to, pair in enumerate(self._wakeups)),
         )
         try:
             process = await asyncio.create_subprocess_exec(
@@ -239,6 +240,13 @@ class Supervisor:
                 if process.returncode is None:
                     _log.warning("pid %d does not end: killed; what it was doing is done again", process.pid)
                     process.kill()
+
+
+def _channel() -> tuple[socket.socket, socket.socket]:
+    """Return an end for one process to read from, and one for the others to write to."""
+    reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
+    return reader, writer
 
 
 def _listeners(host: str, port: int, count: int) -> list[socket.socket]:

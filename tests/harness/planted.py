@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bus.cli import main
+from bus.cluster.slots import SharedSlots
 from bus.domain.delivery.delivery import Compensation, Outcome
-from bus.domain.delivery.shares import Shares
+from bus.ports.slots import OwnSlots
 from bus.ports.spool import tell
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing
@@ -69,10 +70,10 @@ def ack_before_commit() -> None:
 def permits_of_two() -> None:
     """Each process takes all permits of a subscription for its own."""
 
-    def greedy(_: Shares, __: str, configured: int) -> int:
-        return configured
+    def greedy(*_: object) -> OwnSlots:
+        return OwnSlots()
 
-    Shares.of = greedy  # type: ignore[method-assign]
+    SharedSlots.join = greedy  # type: ignore[method-assign, assignment]
 
 
 def no_compensation_row() -> None:

@@ -159,10 +159,11 @@ def _held(workers: Sequence[WorkerFigures], subscription: Subscription) -> Cause
     if not working:
         return Cause("permits", sentence("no dispatcher has a share of the permits yet"))
     has_waiting = any(worker.waiting for worker in working)
-    if has_waiting and all(worker.in_use >= worker.share for worker in working):
+    lacks_slot = any(worker.waiting and worker.lacks_slot for worker in workers)
+    if lacks_slot or (has_waiting and all(worker.in_use >= worker.share for worker in working)):
         what = sentence(
             "no permit is free, {used} of {total} are in use: it waits for one, or has one of them",
-            used=sum(worker.in_use for worker in working),
+            used=sum(worker.in_use for worker in workers),
             total=subscription.max_concurrency,
         )
         return Cause("permits", what)

@@ -224,6 +224,7 @@ class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
 
     ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries
     are in memory. ``rate_wait`` is how many seconds the subscription's rate holds them yet, 0 when it does not.
+    Processes that share slots divide them here evenly, whoever has them; ``lacks_slot`` marks one that found none free.
     """
 
     destination: str
@@ -233,6 +234,7 @@ class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
     total: int
     waiting: int
     rate_wait: float = 0.0
+    lacks_slot: bool = False
 
 
 class RecentAttempt(msgspec.Struct, frozen=True, array_like=True):

@@ -74,9 +74,10 @@ class Reach:
 class Process:
     """One life after the other of a process; ``members`` is that of the present one."""
 
-    def __init__(self, world: World, owner: str, roles: tuple[str, ...]) -> None:
+    def __init__(self, world: World, owner: str, roles: tuple[str, ...], group: str) -> None:
         self.world = world
         self.owner = owner
+        self.group = group
         self.roles = roles
         self.clock = PausedClock(world.clock)
         self.reach = Reach(world.store, self.clock)
@@ -94,6 +95,7 @@ class Process:
     def _born(self) -> Members:
         me = Member(
             owner=self.owner,
+            group=self.group,
             node=self.owner,
             url=f"http://{self.owner}",
             roles=self.roles,
@@ -179,12 +181,12 @@ class World:
         self.store = MemoryStore()
         self.processes: dict[str, Process] = {}
 
-    def add(self, owner: str, *roles: str) -> Process:
-        self.processes[owner] = Process(self, owner, roles or ("dispatcher",))
+    def add(self, owner: str, *roles: str, group: str = "") -> Process:
+        self.processes[owner] = Process(self, owner, roles or ("dispatcher",), group)
         return self.processes[owner]
 
-    def start(self, owner: str, *roles: str) -> Process:
-        process = self.add(owner, *roles)
+    def start(self, owner: str, *roles: str, group: str = "") -> Process:
+        process = self.add(owner, *roles, group=group)
         process.start()
         return process
 
@@ -192,8 +194,12 @@ class World:
         return [process.share(name) for process in self.processes.values()]
 
     def is_whole(self) -> bool:
-        """Whether every permit is somebody's."""
-        return all(sum(self.shares(name)) == total for name, total in TOTALS.items())
+        """Whether every permit is somebody's, and of a group all processes may use its share."""
+        return all(self._is_whole(name, total) for name, total in TOTALS.items())
+
+    def _is_whole(self, name: str, total: int) -> bool:
+        found = {(process.members.me.sharer, process.share(name)) for process in self.processes.values()}
+        return len(dict(found)) == len(found) and sum(share for _, share in found) == total
 
     async def documents(self) -> dict[str, bytes]:
         return {found.key: found.value for found in await self.store.list(COLLECTION)}

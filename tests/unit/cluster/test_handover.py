@@ -267,6 +267,15 @@ async def test_what_waits_goes_to_the_dispatcher_that_has_the_permit(peers: Fake
     assert [decode_message(payload) for payload in payloads] == messages
 
 
+async def test_what_waits_goes_to_any_process_of_the_machine_that_has_the_permit(peers: FakePeers) -> None:
+    handing = handing_waiting(peers, "b", "here")
+    grouped = [msgspec.structs.replace(member(owner), group="b") for owner in ("c", "d")]
+    handing._members.others = grouped  # type: ignore[misc]
+    peers.answers = {"c": away(), "d": lambda *_: True}
+    assert await handing.hand(SCARCE, [message(1)]) == 1
+    assert [owner for owner, _, _ in peers.calls] == ["c", "d"]
+
+
 @pytest.mark.parametrize("answer", [lambda *_: False, away(), away(indeterminate=True), lambda *_: b"?"])
 async def test_what_it_does_not_take_stays(peers: FakePeers, answer: Callable[[str, Any], Any]) -> None:
     peers.answers["b"] = answer

@@ -222,6 +222,46 @@ async def test_one_that_was_missed_starts_nothing_before_its_workers_follow(worl
     await world.clock.until(world.is_whole, within=5)
 
 
+async def test_the_processes_of_a_machine_have_one_share_together_and_no_turns(world: World) -> None:
+    for owner in ("a", "b"):
+        world.start(owner, group="a")
+    await world.clock.until(lambda: world.shares("orders/one") == [1, 1], within=5)
+    view = world.processes["a"].members.shares.view
+    assert view.owners == ("a",)
+    await world.clock.advance(60)
+    assert world.processes["b"].members.shares.view == view
+    c = world.start("c")
+    await world.clock.until(lambda: world.shares() == [8, 8, 8], within=5)
+    await c.leave()
+    await world.clock.until(lambda: world.shares()[:2] == [16, 16], within=5)
+
+
+async def test_one_of_a_machine_that_is_killed_leaves_its_share_to_the_others_at_once(world: World) -> None:
+    a, b = (world.start(owner, group="a") for owner in ("a", "b"))
+    await world.clock.until(lambda: world.shares() == [16, 16], within=5)
+    await b.kill()
+    for _ in range(80):
+        await world.clock.advance(0.1)
+        assert a.share() == 16
+
+
+async def test_turns_go_on_while_any_process_of_the_first_machine_lives(world: World) -> None:
+    a = world.start("a", group="a")
+    world.start("b", group="a")
+    world.start("c")
+    await world.clock.until(world.is_whole, within=10)
+    await a.kill()
+    await world.clock.advance(10)
+    rotation = world.processes["c"].members.shares.view.rotation
+    await world.clock.until(lambda: world.processes["c"].members.shares.view.rotation > rotation, within=15)
+
+
+async def test_one_of_an_older_version_shares_with_those_of_its_machine_by_itself(world: World) -> None:
+    world.start("a", group="a")
+    world.start("b")
+    await world.clock.until(lambda: world.shares() == [8, 8], within=5)
+
+
 async def test_a_process_that_is_back_between_the_question_and_the_burial_is_not_buried(world: World) -> None:
     """It would be without a document, and the others would use its permits."""
     a, b = await both(world)

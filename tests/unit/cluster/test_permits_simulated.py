@@ -5,38 +5,64 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.unit.cluster.cluster_world import TOTALS, Process, World
 
 OWNERS = ("a", "b", "c", "d")
+# By owner: none, two pairs on a machine each, two beside two that are alone, and all on one machine.
+GROUPS: tuple[dict[str, str], ...] = (
+    {},
+    {"a": "a", "b": "a", "c": "c", "d": "c"},
+    {"b": "b", "d": "b"},
+    dict.fromkeys(OWNERS, "a"),
+)
 TICK = 0.1
 SECONDS = 150
 CALM = 20
+FOLLOWS = 0.3
+"""How likely it is in a tick that workers follow the shares of now."""
 # Permits go round every ten seconds, and a request of twelve keeps one from going on: a single one is rarely owned.
 RECOVERS_WITHIN = 100
 
 
+class Request(NamedTuple):
+    """One in flight: until when, for what, on which slot, and in which life of the process; in none of a frozen one."""
+
+    until: float
+    name: str
+    slot: int
+    life: object
+
+
 class Worker:
-    """Makes as many requests as a process may, some of them long."""
+    """Makes as many requests as a process may, some of them long, on slots that it shares with those of its machine.
+
+    Of other shares it learns late.
+    """
 
     def __init__(self, process: Process, dice: random.Random) -> None:
         self.process = process
         self.dice = dice
-        self.open: list[tuple[float, str, object]] = []
+        self.open: list[Request] = []
+        self.machine: list[Worker] = [self]
+        self.followed: tuple[object, int] = (None, 0)
+        self.limits: dict[str, int] = {}
         process.beyond = ()
+        process.follows = lambda: self.followed == self.now_to_follow
 
-    def in_flight(self, name: str) -> int:
-        return sum(found == name for _, found, _ in self.open)
+    @property
+    def now_to_follow(self) -> tuple[object, int]:
+        return self.process.members, self.process.members.shares.version
 
     def counted(self, name: str) -> int:
         """Return requests in flight, without those that were begun before the process stood still or died."""
-        return sum(found == name and life is self.process.members for _, found, life in self.open)
+        return sum(one.name == name and one.life is self.process.members for one in self.open)
 
     def stood_still(self) -> None:
-        self.open = [(until, name, None) for until, name, _ in self.open]
+        self.open = [one._replace(life=None) for one in self.open]
 
     def died(self) -> None:
         self.open = []
@@ -44,12 +70,16 @@ class Worker:
     def tick(self, now: float) -> None:
         if not self.process.is_up:
             return
-        self.open = [item for item in self.open if item[0] > now]
-        for name in TOTALS:
-            while self.in_flight(name) < self.process.share(name):
-                self.open.append((now + self.dice.choice([0.05, 0.3, 1, 12]), name, self.process.members))
+        self.open = [one for one in self.open if one.until > now]
         shares = {name: self.process.members.shares.of(name, total) for name, total in TOTALS.items()}
-        self.process.beyond = frozenset(name for name in TOTALS if self.in_flight(name) > shares[name])
+        if self.followed[0] is not self.process.members or self.dice.random() < FOLLOWS:
+            self.followed, self.limits = self.now_to_follow, shares
+        for name in TOTALS if self.process.members.may_start else ():
+            taken = {one.slot for worker in self.machine for one in worker.open if one.name == name}
+            for slot in set(range(self.limits[name])) - taken:
+                until = now + self.dice.choice([0.05, 0.3, 1, 12])
+                self.open.append(Request(until, name, slot, self.process.members))
+        self.process.beyond = frozenset(one.name for one in self.open if one.slot >= shares[one.name])
 
 
 class Fate:
@@ -59,6 +89,9 @@ class Fate:
         self.world = world
         self.dice = dice
         self.workers = {owner: Worker(process, dice) for owner, process in world.processes.items()}
+        for worker in self.workers.values():
+            sharer = worker.process.members.me.sharer
+            worker.machine = [one for one in self.workers.values() if one.process.members.me.sharer == sharer]
         self.busy: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.seen: set[str] = set()
@@ -178,7 +211,7 @@ async def test_no_interleaving_has_more_in_flight_than_there_are_permits(seed: i
     dice = random.Random(seed)
     world = World()
     for owner in OWNERS:
-        world.add(owner)
+        world.add(owner, group=GROUPS[seed % len(GROUPS)].get(owner, ""))
     fate = Fate(world, dice)
     for _ in range(round(SECONDS / TICK)):
         if dice.random() < TICK / 3:

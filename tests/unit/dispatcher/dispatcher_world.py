@@ -44,12 +44,15 @@ def fresh(number: int, clock: ManualClock, **changes: Any) -> Message:
 
 
 class World:
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    """One process; ``beside`` another one it has the same clock, and the same subscribers."""
+
+    def __init__(self, beside: World | None = None) -> None:
+        self.clock = beside.clock if beside else ManualClock()
         self.store = MemoryStore()
         self.spool = GatedSpool("store", "watch")
         self.transport = MemoryTransport()
-        self.poster = MemoryPoster(EgressPolicy(allow_loopback=True), sleep=self.clock.sleep)
+        egress = EgressPolicy(allow_loopback=True)
+        self.poster = beside.poster if beside else MemoryPoster(egress, sleep=self.clock.sleep)
         self.events = MemoryEvents()
         self.log = OutcomeLog(self.spool, self.events, self.clock)
         self.gone: list[Subscription] = []

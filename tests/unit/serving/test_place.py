@@ -44,6 +44,13 @@ def test_one_has_the_pages_and_all_deliver() -> None:
     assert _place(1).siblings == URLS[:1]
 
 
+def test_it_inherits_the_sockets_by_which_all_are_woken() -> None:
+    place = msgspec.structs.replace(_place(1), wakeups=(8, 9))
+    assert {8, 9} <= set(place.descriptors)
+    old = msgspec.json.decode(msgspec.json.encode(_place(1)).replace(b',"wakeups":[]', b""), type=Place)
+    assert old.wakeups == ()
+
+
 def test_a_process_learns_its_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Place.inherited() is None
     monkeypatch.setenv("PIER_PLACE", msgspec.json.encode(_place(1)).decode())

@@ -25,8 +25,10 @@ async def world() -> World:
     return await subscribed()
 
 
-def worker(in_use: int, waiting: int, *, share: int = 16, rate_wait: float = 0.0) -> WorkerFigures:
-    return WorkerFigures("orders", "billing", in_use, share, 16, waiting, rate_wait)
+def worker(
+    in_use: int, waiting: int, *, share: int = 16, rate_wait: float = 0.0, lacks_slot: bool = False
+) -> WorkerFigures:
+    return WorkerFigures("orders", "billing", in_use, share, 16, waiting, rate_wait, lacks_slot)
 
 
 async def tell(world: World, **fields: Any) -> None:
@@ -115,6 +117,16 @@ async def test_permits(world: World) -> None:
     world.offer(workers=lambda: [worker(0, 0, share=0)])
     await world.clock.advance(1)
     assert await held(world) == ("permits", "no dispatcher has a share of the permits yet")
+
+
+async def test_permits_that_other_processes_of_the_port_have(world: World) -> None:
+    world.offer(workers=lambda: [worker(3, 2, share=8, lacks_slot=True)])
+    said = "no permit is free, 3 of 16 are in use: it waits for one, or has one of them"
+    assert await held(world) == ("permits", said)
+    world.offer(workers=lambda: [worker(3, 2, share=8)])
+    await world.clock.advance(1)
+    cause, _ = await held(world) or ("", "")
+    assert cause == "under_way"
 
 
 async def test_a_rate(world: World) -> None:
