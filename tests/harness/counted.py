@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import uvloop
 
 from bus.cli import main
+from bus.network.event_loop import EventLoop
 from bus.spool.committer import Committer
 from bus.spool.file import SpoolFile
 from tests.harness.counts import COUNTERS, size_of
@@ -51,19 +51,14 @@ class _Counts:
 
 def count(counts: _Counts) -> None:
     """Have the event loop, the spools and the store counted from now on."""
-    loop = uvloop.Loop
-    members = {
-        "create_task": counts.counting("tasks", loop.create_task),
-        "create_future": counts.counting("futures", loop.create_future),
-        "run_in_executor": counts.counting("hand_overs", loop.run_in_executor),
-        **{
-            name: counts.counting("callbacks", getattr(loop, name))
-            for name in ("call_soon", "call_soon_threadsafe", "call_later", "call_at")
-        },
+    counted = {
+        "create_task": "tasks",
+        "create_future": "futures",
+        "run_in_executor": "hand_overs",
+        **dict.fromkeys(("call_soon", "call_soon_threadsafe", "call_later", "call_at"), "callbacks"),
     }
-    counted_loop = type("CountedLoop", (loop,), members)
-    uvloop.new_event_loop = counted_loop
-    uvloop.run.__kwdefaults__["loop_factory"] = counted_loop
+    for method, name in counted.items():
+        setattr(EventLoop, method, counts.counting(name, getattr(EventLoop, method)))
     Committer.run = counts.counting("hand_overs", Committer.run)  # type: ignore[method-assign]
     SpoolFile.commit = counts.counting("commits", SpoolFile.commit)  # type: ignore[method-assign]
     _count_records(counts.counter("records"))
