@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from bus.domain.identity import new_id
 from tests.acceptance.combinations.entries import RETRY_WITHIN, Draft, Entry, entry
 from tests.acceptance.combinations.kinds import KINDS, SLOTS
 from tests.acceptance.combinations.model import Row
-from tests.acceptance.combinations.oracle import Expected, Seen, Sent, Verdict, Window, judge
+from tests.acceptance.combinations.oracle import PATIENCE, Expected, Seen, Sent, Verdict, Window, judge
 from tests.harness.admin import FINAL
 from tests.harness.waiting import TooLate, wait_until
 
@@ -201,6 +202,7 @@ class RowRun:
             windows=[*world.windows, *self._sessions()],
             repeats=unknown + (2 * SLOTS * batch if is_hurt else 0),
             keeps_order=self._row.keeps_order and not self._resends_lines(),
+            patience=PATIENCE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)),
         )
 
     def _sessions(self) -> Iterator[Window]:

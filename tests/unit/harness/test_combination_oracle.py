@@ -74,7 +74,7 @@ def test_a_row_that_kept_its_promises_passes() -> None:
         (good(calls=with_last(sha256="other")), "with other bytes"),
         (good(calls=with_last(in_flight=2)), "2 requests in flight, 1 allowed"),
         (good(calls=good().calls[::-1]), "out of order"),
-        (good(calls=with_last(t=104.1)), "blocked for more than 2 s"),
+        (good(calls=with_last(t=104.1)), "blocked for more than 2.0 s"),
         (good(traces={"id-0": (DRAFTS[0].biz_id, [delivery("pending", 0)])}), "the trace of row-1-0"),
     ],
 )
