@@ -27,18 +27,21 @@ class Common(NamedTuple):
     ----------
     directory
         The data directory of the first of them.
+    slots
+        The files whose locks are slots; none under a supervisor of an older version.
     wakeups
-        By number, the socket that wakes each process for a slot; none under a supervisor of an older version.
+        By number, the socket that wakes each process for a slot.
     """
 
     directory: Path
     number: int
+    slots: Sequence[int]
     wakeups: Sequence[socket.socket]
 
     @property
     def group(self) -> str:
         """The name by which they share slots with the dispatchers elsewhere, that of the first; empty for none."""
-        return name_kept(self.directory, ROLES) if self.wakeups else ""
+        return name_kept(self.directory, ROLES) if self.slots else ""
 
     def claims(self, owner: str, former: Collection[str], clock: Clock, opened: AsyncExitStack) -> Claims | None:
         """Open what they accepted lately; None when that is not known."""
@@ -52,11 +55,11 @@ class Common(NamedTuple):
         opened.callback(claims.close)
         return claims
 
-    def slots(self, clock: Clock, opened: AsyncExitStack) -> SlotPool:
+    def pool(self, clock: Clock, opened: AsyncExitStack) -> SlotPool:
         """Open the slots that they share."""
-        if not self.wakeups:
+        if not self.slots:
             return OWN_SLOTS
-        slots = SharedSlots(self.directory, self.number, self.wakeups, clock)
+        slots = SharedSlots(self.slots, self.number, self.wakeups, clock)
         opened.callback(slots.close)
         slots.start()
         return slots

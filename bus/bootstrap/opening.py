@@ -170,7 +170,7 @@ async def open_context(
             rollups=rollups,
             own_events=own_events,
             claims=common.claims(me.owner, former, clock, opened) if common else None,
-            slots=common.slots(clock, opened) if common else OWN_SLOTS,
+            slots=common.pool(clock, opened) if common else OWN_SLOTS,
             feed=make_feed(spools, store, registry, rollups, own_events, clock),
             events=open_events(settings, directory, me, reserve, clock),
             spans=tracing.recorder if tracing else NO_SPANS,

@@ -23,7 +23,7 @@ _KEPT: Final = (
     ),
     *("claims.db", "claims.db-shm", "claims.db-wal"),
     *("alarms.watch", "disk.samples"),
-    *("permits.json", "processes", "quarantine", "receiver", "slots", "store"),
+    *("permits.json", "processes", "quarantine", "receiver", "store"),
     *(f"p{number}" for number in range(1, 64)),
 )
 _MARKS: Final = ("processes", "store")

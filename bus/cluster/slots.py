@@ -1,7 +1,7 @@
-"""Slots that the processes of one port share: each one in use is a lock on a byte of a file (docs/adr/0039).
+"""Slots that the processes of one port share: each one in use is a lock on a byte of a file (docs/adr/0040).
 
-The kernel gives a lock to one process at most, and takes it back with the death of that process, whatever ends it. A
-process that finds no free slot holds a lock that says so, on another byte, and whoever gives a slot back wakes it.
+The kernel gives a lock to one process at most. A process that finds no free slot holds a lock that says so, on a byte
+of another file, and whoever gives a slot back wakes it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ import socket
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.errors import ConfigurationError
-from bus.files import make_directory
 from bus.ports.clock import Clock
 
-DIRECTORY: Final = "slots"
 # The kernel looks through all locks of a file, so that thousands of hung subscribers would slow down the others.
-_FILES: Final = 32
+_FILES: Final = 8
 _SPAN: Final = 14
-"""Of each subscription, the bits of an offset: its slots, and behind them a byte for each process that waits."""
-_WAITERS: Final = 10_000
+"""Bits of an offset: a subscription has as many bytes in each file, one for a slot or for a process that waits."""
 _FLOCK: Final = struct.Struct("hhqqi")
 _LOOK_AGAIN: Final = 0.5
 """Seconds until a process looks by itself: who had the slot may have died."""
@@ -51,13 +46,44 @@ class _Wakeup(msgspec.Struct, frozen=True, array_like=True):
 _wakeups: Final = msgspec.msgpack.Decoder(_Wakeup)
 
 
+class SlotFiles:
+    """The files whose bytes are locked, in memory."""
+
+    def __init__(self) -> None:
+        self._files = [os.memfd_create(f"slots-{number}") for number in range(_FILES + 1)]
+
+    def open(self) -> list[int]:
+        """Open them for one process; the last is for what it waits for.
+
+        What is locked by a descriptor is locked until all copies of that are closed: whoever keeps those of a process
+        that died decides how long its requests count as in flight.
+
+        Raises
+        ------
+        OSError
+            The system opens no more files now.
+        """
+        with ExitStack() as opened:
+            found: list[int] = []
+            for file in self._files:
+                found.append(os.open(f"/proc/self/fd/{file}", os.O_RDWR | os.O_CLOEXEC))
+                opened.callback(os.close, found[-1])
+            opened.pop_all()
+        return found
+
+    def close(self) -> None:
+        """Close them; those that were opened for processes stay."""
+        for file in self._files:
+            os.close(file)
+
+
 class SharedSlots:
     """The pool (``SlotPool``) of one of the processes.
 
     Parameters
     ----------
-    directory
-        Directory that all processes share.
+    files
+        Those opened for this process, see ``SlotFiles``.
     number
         Which of them this one is.
     wakeups
@@ -67,14 +93,9 @@ class SharedSlots:
     ----------
     defer
         Calls a function once this turn of the loop is over; from ``start`` on.
-
-    Raises
-    ------
-    ConfigurationError
-        The files cannot be opened or locked.
     """
 
-    def __init__(self, directory: Path, number: int, wakeups: Sequence[socket.socket], clock: Clock) -> None:
+    def __init__(self, files: Sequence[int], number: int, wakeups: Sequence[socket.socket], clock: Clock) -> None:
         self.clock = clock
         self.number = number
         self.count = len(wakeups)
@@ -82,28 +103,15 @@ class SharedSlots:
         self.defer: Callable[[Callable[[], None]], object] = _at_once
         self._joined: dict[str, SubscriptionSlots] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._files: list[int] = []
-        try:
-            make_directory(directory / DIRECTORY)
-            for file in range(_FILES):
-                path = directory / DIRECTORY / f"{file:02}"
-                self._files.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            probe = _Range(self._files[0], 0)
-            if probe.lock(0):
-                probe.unlock(0)
-        except OSError as error:
-            self.close()
-            raise ConfigurationError(
-                f"the slots that processes share cannot be locked in {directory}: {error.strerror}",
-                hint="Make the directory writable, or set processes = 1.",
-            ) from error
+        *self._files, self._waiting = files
 
     def join(self, name: str, freed: Callable[[], None], spent: Callable[[int], None]) -> SubscriptionSlots:
         """Return the slots of a subscription, for the only worker that this process has for it."""
         digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
-        file, first = self._files[digest[0] % _FILES], int.from_bytes(digest[2:]) << _SPAN
-        self._joined[name] = SubscriptionSlots(self, name, _Range(file, first), freed, spent)
-        return self._joined[name]
+        file, first = self._files[digest[0] % len(self._files)], int.from_bytes(digest[2:]) << _SPAN
+        slots, waiting = _Range(file, first), _Range(self._waiting, first)
+        found = self._joined[name] = SubscriptionSlots(self, name, slots, waiting, freed, spent)
+        return found
 
     def left(self, slots: SubscriptionSlots) -> None:
         """Wake these no more."""
@@ -127,11 +135,10 @@ class SharedSlots:
         self._loop.add_reader(self._wakeups[self.number], self.read)
 
     def close(self) -> None:
-        """Give back all slots, and listen no more."""
+        """Close the files, and listen no more."""
         self._stop_reading()
-        for file in self._files:
+        for file in (*self._files, self._waiting):
             os.close(file)
-        self._files.clear()
 
     def read(self) -> None:
         """Take notice of what the other processes have sent."""
@@ -156,12 +163,19 @@ class SubscriptionSlots:
     """The slots of one subscription (``Slots``) that this process holds."""
 
     def __init__(
-        self, pool: SharedSlots, name: str, found: _Range, freed: Callable[[], None], spent: Callable[[int], None]
+        self,
+        pool: SharedSlots,
+        name: str,
+        slots: _Range,
+        waiting: _Range,
+        freed: Callable[[], None],
+        spent: Callable[[int], None],
     ) -> None:
         self.name = name
         self.is_waiting = False
         self._pool = pool
-        self._range = found
+        self._slots = slots
+        self._waiting = waiting
         self._freed = freed
         self._spent = spent
         # In the order in which they were taken, so that one beyond a smaller limit goes back before any of the new.
@@ -227,7 +241,7 @@ class SubscriptionSlots:
             return
         self._look_at = 0.0
         for slot in self._spare:
-            self._range.unlock(slot)
+            self._slots.unlock(slot)
             self._next = slot
             if self._wake_other():
                 self._look_at = self._pool.clock.monotonic() + _YIELD
@@ -250,21 +264,21 @@ class SubscriptionSlots:
             while slot < end:
                 if slot in self._held or slot in self._spare:
                     slot += 1
-                elif self._range.lock(slot):
+                elif self._slots.lock(slot):
                     self._held[slot] = None
                     self._next = slot + 1
                     return True
                 else:
-                    slot = self._range.taken_until(slot)
+                    slot = self._slots.taken_until(slot)
         return False
 
     def _waits(self) -> bool:
-        self.is_waiting = self.is_waiting or self._range.lock(_WAITERS + self._pool.number)
+        self.is_waiting = self.is_waiting or self._waiting.lock(self._pool.number)
         return self.is_waiting
 
     def _stop_waiting(self) -> None:
         if self.is_waiting:
-            self._range.unlock(_WAITERS + self._pool.number)
+            self._waiting.unlock(self._pool.number)
             self.is_waiting = False
 
     def _wake_other(self) -> bool:
@@ -277,8 +291,7 @@ class SubscriptionSlots:
 
     def _other(self, first: int = 0) -> int | None:
         """Return a process that waits, of those from a number on."""
-        found = self._range.first_taken(_WAITERS + first, _WAITERS + self._pool.count)
-        return found - _WAITERS if found is not None else None
+        return self._waiting.first_taken(first, self._pool.count)
 
 
 class _Range(NamedTuple):

@@ -41,6 +41,8 @@ class Place(msgspec.Struct, frozen=True):
         At its end once the supervisor is gone.
     ready
         Takes the announcement once this process serves.
+    slots
+        Files whose locks are slots of subscriptions, opened for this process; see ``SlotFiles``.
     wakeups
         By number, the socket by which each process is woken for a slot; it reads from its own.
     """
@@ -53,6 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     passing: int
     leash: int
     ready: int
+    slots: tuple[int, ...] = ()
     wakeups: tuple[int, ...] = ()
 
     @classmethod
@@ -68,7 +71,7 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def descriptors(self) -> tuple[int, ...]:
         """What the process at this place inherits."""
-        return self.listener, self.own, self.passing, self.leash, self.ready, *self.wakeups
+        return self.listener, self.own, self.passing, self.leash, self.ready, *self.slots, *self.wakeups
 
     @property
     def is_first(self) -> bool:

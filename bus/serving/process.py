@@ -84,7 +84,7 @@ class _Door(NamedTuple):
         """Return what the processes of the port have together."""
         if self.place is None:
             return None
-        return Common(self.place.common(data), self.place.number, self.wakeups)
+        return Common(self.place.common(data), self.place.number, self.place.slots, self.wakeups)
 
     @property
     def siblings(self) -> Sequence[str]:

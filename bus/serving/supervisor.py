@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.cluster.slots import SlotFiles
 from bus.errors import ConfigurationError
+from bus.files import allow_open_files
 from bus.http.server import bind, url_of
 from bus.serving.announcement import Announcement
 from bus.serving.place import Place
@@ -27,6 +29,8 @@ _LONGEST_PAUSE: Final = 5.0
 _LIVED: Final = 10.0
 """Seconds after which a process that dies was not one that cannot start."""
 _AFTER_DRAIN: Final = 5.0
+_STILL_BUSY: Final = 5.0
+"""Seconds for which requests of a process that died count as in flight, as its subscribers may work on them."""
 _ASKED_EVERY: Final = 5.0
 _MISSES: Final = 4
 """So many questions in a row that a process does not answer, each for ``_ASKED_EVERY`` seconds, are its end."""
@@ -45,12 +49,14 @@ def supervise(settings: Settings, announce: Callable[[Announcement], None]) -> i
         The port cannot be had.
     """
     configure_logs(level=settings.log_level, json=settings.log_json)
+    allow_open_files()
     return asyncio.run(Supervisor(settings, announce).run())
 
 
 class _Child(NamedTuple):
     process: asyncio.subprocess.Process
     ready: asyncio.Task[bytes]
+    slots: Sequence[int]
 
 
 class Supervisor:
@@ -68,6 +74,7 @@ class Supervisor:
         self._own = [bind(settings.host, 0) for _ in range(count)]
         self._served, self._passing = _channel()
         self._wakeups = [_channel() for _ in range(count)]
+        self._slots = SlotFiles()
         self._leash, self._held = os.pipe()
         self._children: dict[int, _Child] = {}
         self._replaced: set[int] = set()
@@ -176,7 +183,9 @@ class Supervisor:
             await self._end([child.process])
         elif await child.ready:
             self._serves[number].set()
-        return await child.process.wait()
+        code = await child.process.wait()
+        asyncio.get_running_loop().call_later(_STILL_BUSY, _close, child.slots)
+        return code
 
     async def _rest(self, seconds: float) -> None:
         try:
@@ -186,6 +195,7 @@ class Supervisor:
             return
 
     async def _start(self, number: int) -> _Child:
+        *slots, waiting = self._slots.open()
         read, write = os.pipe()
         place = Place(
             number=number,
@@ -196,6 +206,7 @@ class Supervisor:
             passing=(self._passing if number else self._served).fileno(),
             leash=self._leash,
             ready=write,
+            slots=(*slots, waiting),
             wakeups=tuple(pair[0 if to == number else 1].fileno() for to, pair in enumerate(self._wakeups)),
         )
         try:
@@ -207,11 +218,11 @@ class Supervisor:
                 process_group=0,  # Ctrl-C is for this process, which tells the others
             )
         except BaseException:
-            os.close(read)
+            _close([read, *slots])
             raise
         finally:
-            os.close(write)
-        return _Child(process, asyncio.create_task(_read_all(read)))
+            _close([write, waiting])
+        return _Child(process, asyncio.create_task(_read_all(read)), slots)
 
     async def _replace(self) -> None:
         """Replace all processes when asked to, each once the one before serves."""
@@ -240,6 +251,11 @@ class Supervisor:
                 if process.returncode is None:
                     _log.warning("pid %d does not end: killed; what it was doing is done again", process.pid)
                     process.kill()
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _channel() -> tuple[socket.socket, socket.socket]:

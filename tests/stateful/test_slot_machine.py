@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bus.cluster.slots import SharedSlots
+from bus.cluster.slots import SharedSlots, SlotFiles
 from bus.testing.clock import ManualClock
 
 NAME = "orders/billing"
@@ -33,8 +30,8 @@ class MovedClock(ManualClock):
 class Process:
     """One process: how many messages wait in it, and how many requests it has in flight."""
 
-    def __init__(self, directory: Path, number: int, wakeups: Sequence[socket.socket], clock: MovedClock) -> None:
-        self.pool = SharedSlots(directory, number, wakeups, clock)
+    def __init__(self, files: list[int], number: int, wakeups: Sequence[socket.socket], clock: MovedClock) -> None:
+        self.pool = SharedSlots(files, number, wakeups, clock)
         self.turn: list[Callable[[], None]] = []
         self.pool.defer = self.turn.append
         self.slots = self.pool.join(NAME, self.go_on, self.spend)
@@ -63,7 +60,7 @@ class Process:
 class SlotMachine(RuleBasedStateMachine):
     @initialize(count=st.integers(2, 4))
     def start(self, count: int) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="slot-machine-"))
+        self.files = SlotFiles()
         self.clock = MovedClock()
         self.channels = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
         for one in (end for channel in self.channels for end in channel):
@@ -73,7 +70,7 @@ class SlotMachine(RuleBasedStateMachine):
 
     def _born(self, number: int) -> Process:
         wakeups = [ends[0 if to == number else 1] for to, ends in enumerate(self.channels)]
-        return Process(self.directory, number, wakeups, self.clock)
+        return Process(self.files.open(), number, wakeups, self.clock)
 
     def teardown(self) -> None:
         if not hasattr(self, "processes"):
@@ -85,7 +82,7 @@ class SlotMachine(RuleBasedStateMachine):
                 process.pool.close()
             for one in (end for channel in self.channels for end in channel):
                 one.close()
-            shutil.rmtree(self.directory)
+            self.files.close()
 
     def _runs(self, number: int) -> Process | None:
         process = self.processes[number % len(self.processes)]

@@ -1,5 +1,7 @@
 """A supervisor whose processes do nothing but what a file says: ``python -m ... FOLDER NUMBER-OF-PROCESSES``.
 
+Each takes one slot, the same for all, if it can, and writes whether it could. The slots of one that died are taken for
+as many seconds as the file ``busy`` says, for a moment without it.
 The file with a process's number has ``refuse`` (it does not start), ``deaf`` (SIGTERM does not end it) or ``still`` (it
 answers nobody); without one it serves. While there is a file ``full``, the system starts no process.
 """
@@ -16,6 +18,9 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+
+from bus.clock import SystemClock
+from bus.cluster.slots import SharedSlots
 
 
 def main(folder: Path, processes: str) -> int:
@@ -35,6 +40,8 @@ def main(folder: Path, processes: str) -> int:
     asyncio.create_subprocess_exec = start_unless_full  # type: ignore[assignment]
     settings = load_settings(None, {"data": folder, "port": 0, "processes": processes, "drain_timeout": 0.1})
     supervisor._ASKED_EVERY = 0.3
+    busy = folder / "busy"
+    supervisor._STILL_BUSY = float(busy.read_text()) if busy.exists() else 0.05  # type: ignore[misc]
     return supervisor.supervise(settings, lambda _: (folder / "announced").touch())
 
 
@@ -45,6 +52,8 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
         return 3
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: os._exit(0))
     (folder / "port").write_text(str(place["port"]))
+    with (folder / f"{place['number']}.slots").open("a") as slots:
+        slots.write(f"{_has_slot(place)}\n")
     with (folder / f"{place['number']}.lives").open("a") as lives:
         lives.write(f"{os.getpid()}\n")
     os.write(place["ready"], json.dumps(["http://127.0.0.1:1", [], "data", False, []]).encode())
@@ -54,6 +63,12 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
             threading.Thread(target=_answer, args=(socket.socket(fileno=number),), daemon=True).start()
     os.read(place["leash"], 1)  # until the supervisor is gone, or a signal
     return 0
+
+
+def _has_slot(place: dict[str, Any]) -> bool:
+    wakeups = [socket.socket(fileno=number) for number in place["wakeups"]]
+    slots = SharedSlots(place["slots"], place["number"], wakeups, SystemClock())
+    return not slots.join("orders/billing", lambda: None, lambda _: None).take(1)
 
 
 def _answer(listener: socket.socket) -> None:

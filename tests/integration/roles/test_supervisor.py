@@ -31,6 +31,10 @@ class Supervised:
         path = self.folder / f"{number}.lives"
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
+    def had_slot(self, number: int) -> list[bool]:
+        """Return which of the processes that have served at a place had the slot."""
+        return [line == "True" for line in (self.folder / f"{number}.slots").read_text().split()]
+
     def await_lives(self, number: int, count: int) -> int:
         """Wait until so many have served at a place; return the id of the last."""
         wait_until(
@@ -86,6 +90,27 @@ def test_one_that_cannot_start_again_is_tried_again_while_the_others_serve(super
     supervised.await_lives(1, 2)
     assert supervised.answers(20) == 20
     assert len(supervised.lives(0)) == 1
+    assert supervised.child.stop() == 0
+
+
+def test_the_slots_of_a_process_that_is_killed_stay_taken_for_a_while(supervised: Supervised) -> None:
+    """What it asked of subscribers is under way."""
+    (supervised.folder / "busy").write_text("3600")
+    supervised.start()
+    assert (supervised.had_slot(0), supervised.had_slot(1)) == ([True], [False])
+    os.kill(supervised.lives(0)[0], signal.SIGKILL)
+    supervised.await_lives(0, 2)
+    assert supervised.had_slot(0) == [True, False]
+    assert supervised.child.stop() == 0
+
+
+def test_the_slots_of_a_process_that_is_killed_are_free_later(supervised: Supervised) -> None:
+    supervised.start()
+    lives = 1
+    while lives == 1 or not supervised.had_slot(0)[-1]:
+        os.kill(supervised.lives(0)[-1], signal.SIGKILL)
+        lives += 1
+        supervised.await_lives(0, lives)
     assert supervised.child.stop() == 0
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
-from bus.cluster.slots import SharedSlots, SubscriptionSlots
-from bus.errors import ConfigurationError
+from bus.cluster.slots import SharedSlots, SlotFiles, SubscriptionSlots
 from bus.testing.clock import ManualClock
 
 NAME = "orders/billing"
@@ -20,23 +19,22 @@ NAME = "orders/billing"
 class Processes:
     """Three processes, what each was told, and the slots of one subscription in each."""
 
-    def __init__(self, directory: Path, opened: ExitStack) -> None:
+    def __init__(self, opened: ExitStack) -> None:
         self.clock = ManualClock()
-        self.directory = directory
+        self.files = SlotFiles()
+        opened.callback(self.files.close)
         self.channels = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3)]
         for one in (end for channel in self.channels for end in channel):
             one.setblocking(False)
             opened.enter_context(one)
         self.pools = [self.open(number) for number in range(3)]
-        for pool in self.pools:
-            opened.callback(pool.close)
         self.freed: list[int] = []
         self.spent: list[tuple[int, int]] = []
         self.slots = [self.join(number) for number in range(3)]
 
     def open(self, number: int) -> SharedSlots:
         wakeups = [ends[0 if to == number else 1] for to, ends in enumerate(self.channels)]
-        return SharedSlots(self.directory, number, wakeups, self.clock)
+        return SharedSlots(self.files.open(), number, wakeups, self.clock)
 
     def join(self, number: int, name: str = NAME) -> SubscriptionSlots:
         def spent(count: int) -> None:
@@ -53,9 +51,12 @@ class Processes:
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
+def processes() -> Iterator[Processes]:
     with ExitStack() as opened:
-        yield Processes(tmp_path, opened)
+        found = Processes(opened)
+        yield found
+        for pool in found.pools:
+            pool.close()
 
 
 def takes(slots: SubscriptionSlots, limit: int) -> int:
@@ -157,10 +158,25 @@ async def test_what_a_process_that_died_held_is_found_without_its_word(processes
     a, b, _ = processes.slots
     assert takes(a, 2) == 2
     assert takes(b, 2) == 0
-    processes.pools[0].close()
+    processes.pools.pop(0).close()
     assert processes.read() == []
     await processes.clock.advance(0.5)
     assert takes(b, 2) == 2
+
+
+async def test_what_a_process_that_died_held_is_taken_while_a_copy_of_its_files_is_kept(processes: Processes) -> None:
+    copies = [os.dup(file) for file in processes.pools[0]._files]
+    a, b, c = processes.slots
+    assert (takes(a, 2), takes(b, 2), takes(a, 2)) == (2, 0, 0)
+    processes.pools.pop(0).close()
+    await processes.clock.advance(0.5)
+    assert takes(b, 2) == 0
+    b.close()
+    assert takes(c, 2) == 0
+    for copy in copies:
+        os.close(copy)
+    await processes.clock.advance(0.5)
+    assert takes(c, 2) == 2
 
 
 def test_the_slot_that_was_taken_first_goes_back_first_so_that_a_smaller_limit_is_kept_soon(
@@ -211,11 +227,3 @@ async def test_a_process_listens_until_it_is_closed(processes: Processes) -> Non
         while not processes.freed:  # noqa: ASYNC110 - what is waited for is a socket
             await asyncio.sleep(0)
     assert processes.freed == [1]
-    processes.pools[1].close()
-
-
-def test_files_that_cannot_be_had_stop_the_start(tmp_path: Path, processes: Processes) -> None:
-    processes.directory = tmp_path / "file"
-    processes.directory.write_text("")
-    with pytest.raises(ConfigurationError, match="slots that processes share"):
-        processes.open(0)

@@ -6,11 +6,10 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import pytest
 
-from bus.cluster.slots import SharedSlots
+from bus.cluster.slots import SharedSlots, SlotFiles
 from bus.domain.delivery.breaker import BreakerState
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
@@ -49,8 +48,10 @@ class Port:
 
 
 @pytest.fixture
-async def port(world: World, tmp_path: Path) -> AsyncIterator[Port]:
+async def port(world: World) -> AsyncIterator[Port]:
     async with AsyncExitStack() as opened:
+        files = SlotFiles()
+        opened.callback(files.close)
         channels = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         for one in (end for channel in channels for end in channel):
             one.setblocking(False)
@@ -58,7 +59,7 @@ async def port(world: World, tmp_path: Path) -> AsyncIterator[Port]:
         pools = []
         for number in range(2):
             wakeups = [ends[0 if to == number else 1] for to, ends in enumerate(channels)]
-            pools.append(SharedSlots(tmp_path, number, wakeups, world.clock))
+            pools.append(SharedSlots(files.open(), number, wakeups, world.clock))
             opened.callback(pools[number].close)
         yield Port(world, pools, opened)
 

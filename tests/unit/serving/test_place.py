@@ -44,11 +44,11 @@ def test_one_has_the_pages_and_all_deliver() -> None:
     assert _place(1).siblings == URLS[:1]
 
 
-def test_it_inherits_the_sockets_by_which_all_are_woken() -> None:
-    place = msgspec.structs.replace(_place(1), wakeups=(8, 9))
-    assert {8, 9} <= set(place.descriptors)
-    old = msgspec.json.decode(msgspec.json.encode(_place(1)).replace(b',"wakeups":[]', b""), type=Place)
-    assert old.wakeups == ()
+def test_it_inherits_the_slots_and_the_sockets_by_which_all_are_woken() -> None:
+    place = msgspec.structs.replace(_place(1), slots=(8, 9), wakeups=(10, 11))
+    assert {8, 9, 10, 11} <= set(place.descriptors)
+    old = msgspec.json.encode(_place(1)).replace(b',"slots":[],"wakeups":[]', b"")
+    assert msgspec.json.decode(old, type=Place) == _place(1)
 
 
 def test_a_process_learns_its_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
