@@ -272,7 +272,7 @@ class BlockingSpool:
                     self._lead()
             if self._engine.failed is None and not self._engine.closed and self._engine.gathered.pending:
                 self._lead()
-            self._engine.finish()
+            self._engine.end()()
             self._turn.notify_all()
 
     # Committing; the condition is held on entry and on return
@@ -338,8 +338,7 @@ class BlockingSpool:
 
     def _give_up(self, entries: list[Entry], error: Exception) -> None:
         failure = self._engine.fail(error)
-        waiting, self._engine.gathered.entries = self._engine.gathered.entries, []
-        self._answer([*entries, *waiting], failure)
+        self._answer([*entries, *self._engine.gathered.take()], failure)
 
     def _check(self) -> None:
         if self._engine.pid != os.getpid():

@@ -86,22 +86,30 @@ class Driver:
         if self.is_closed:
             return
         self.is_closed = True
-        while self.busy or (self.engine.gathered.entries and self.engine.failed is None):
+        await self._quiet()
+        while self.engine.gathered.entries and self.engine.failed is None:
             self._cycle()
-            await self.idle(now=False)
+            await self._quiet()
         await self._last_commit()
         self._cancel_timer()
-        await asyncio.to_thread(self.engine.finish)
+        self.busy = True  # no commit, and no read, while a thread ends the file
+        await asyncio.to_thread(self.engine.end())
         self._committer.close()
-        self._wake_all(SpoolClosed(f"the spool {self.engine.directory} was closed"))
+        closed = SpoolClosed(f"the spool {self.engine.directory} was closed")
+        self._refuse(self.engine.gathered.take(), closed)
+        self._wake_all(closed)
 
     async def _last_commit(self) -> None:
         for _ in range(3):
             if self.engine.failed is not None or not self.engine.gathered.pending or self.engine.cursors.ending:
                 return
             self._cycle()
-            while self.busy:
-                await self.idle(now=False)
+            await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Wait until no commit runs, nor what follows from one; returns at once when the last one failed."""
+        while self.busy:
+            await self.idle()
 
     def kick(self) -> None:
         """Commit as soon as the loop has gathered what is ready now."""
@@ -200,8 +208,7 @@ class Driver:
 
     def _give_up(self, entries: list[Entry], error: Exception) -> None:
         failure = self.engine.fail(error)
-        waiting, self.engine.gathered.entries = self.engine.gathered.entries, []
-        self._refuse([*entries, *waiting], failure)
+        self._refuse([*entries, *self.engine.gathered.take()], failure)
         self._wake_all(failure)
 
     def _refuse(self, entries: list[Entry], error: Exception) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -345,14 +346,20 @@ class Engine:
 
     # The end
 
-    def finish(self) -> None:
-        """Store a clean end, when the disk allows, and give the directory up; may be called twice."""
+    def end(self) -> Callable[[], None]:
+        """Take no more calls; return what stores a clean end, when the disk allows, and gives the directory up.
+
+        That is slow, and may run in another thread. May be called twice.
+        """
         if self.closed:
-            return
+            return lambda: None
         self.closed = True
+        return partial(self._finish, self._last_mark())
+
+    def _finish(self, mark: Callable[[], None]) -> None:
         try:
             if self.failed is None:
-                self._mark_end()
+                mark()
                 self._empty_log()
                 if self.file.has_all:
                     self.file.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -366,18 +373,19 @@ class Engine:
         self._mark.close()
         self._lock.release()
 
-    def _mark_end(self) -> None:
-        """Store where everybody is; the end is clean unless a record may still have been claimed before a crash."""
+    def _last_mark(self) -> Callable[[], None]:
+        """Return what stores where everybody is; clean unless a record may still have been claimed before a crash."""
         lanes = self.cursors.lanes.values()
         cursors = [cursor for lane in lanes for cursor in lane.cursors.values()]
-        self.file.mark(
+        return partial(
+            self.file.mark,
             clean=all(cursor.horizon <= cursor.next for cursor in cursors),
             cursors=[cursor_row(cursor) for cursor in self.cursors.moved()],
             tallies=[tally_row(lane) for lane in lanes if lane.stored],
         )
 
     def crash(self) -> None:
-        """Give the directory up as a kill would, for tests; no effect after `finish`."""
+        """Give the directory up as a kill would, for tests; no effect after `end`."""
         if self.closed:
             return
         self.closed = True

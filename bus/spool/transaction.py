@@ -85,6 +85,11 @@ class Transactions:
         self.entries.append(entry)
         self._queue(entry)
 
+    def take(self) -> list[Entry]:
+        """Return the appends that are in no transaction yet; the caller answers them."""
+        entries, self.entries = self.entries, []
+        return entries
+
     def _queue(self, entry: Entry) -> None:
         section = entry.section
         section.queued += entry.size

@@ -242,6 +242,41 @@ async def test_close_commits_what_waits(tmp_path: Path) -> None:
         assert sorted(record.payload for record in again.claim("send", 99, "a")) == [b"%d" % n for n in range(1, 9)]
 
 
+@pytest.mark.parametrize("where", ["begin", "insert", "commit"])
+async def test_close_ends_when_the_disk_fails_at_the_last_commit(tmp_path: Path, plan: Any, where: str) -> None:
+    spool = await AsyncSpool.open(tmp_path, Options(file_class=Faulty))
+    waiter: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+    spool.append_with(new(b"1"), waiter, lingers=True)
+    plan[where] = [apsw.IOError("EIO")]
+    async with asyncio.timeout(30):
+        await spool.close()
+    with pytest.raises(SpoolFailed):
+        await waiter
+    assert (tmp_path / FAILED).exists()
+
+
+async def test_a_spool_that_is_closed_while_it_sweeps_is_whole_and_answers_every_append(tmp_path: Path) -> None:
+    for turns in range(0, 60, 5):
+        spool = await AsyncSpool.open(tmp_path / str(turns), Options(consumers=()))
+        spool.attach("gone", "sub")
+        spool.attach("a", "send")
+        await spool.append(new(*[b"x"] * 3000, lane="gone"))
+        spool.detach("gone", "sub")
+        closing = asyncio.create_task(spool.close())
+        calls = []
+        for _ in range(turns):
+            calls.append(asyncio.create_task(spool.append(new(b"1"))))
+            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await closing
+            results = await asyncio.gather(*calls, return_exceptions=True)
+        stored = [result for result in results if isinstance(result, list)]
+        assert {type(result) for result in results} <= {list, SpoolClosed}
+        assert not (tmp_path / str(turns) / FAILED).exists()
+        async with await AsyncSpool.open(tmp_path / str(turns), Options(consumers=())) as again:
+            assert len(await again.claim("send", 100, "a")) == len(stored)
+
+
 async def test_an_ack_alone_is_committed_soon(tmp_path: Path) -> None:
     async with await AsyncSpool.open(tmp_path) as spool:
         await spool.append(new(b"1"))
