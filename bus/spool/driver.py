@@ -130,10 +130,11 @@ class Driver:
 
     def _cycle(self) -> None:
         self._cancel_timer()
-        self._scheduled = self._hurries = False
+        self._scheduled = False
         engine = self.engine
         if self.busy or engine.closed or engine.failed is not None or not engine.gathered.pending:
             return
+        self._hurries = False
         try:
             engine.write()
         except apsw.Error as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,6 +53,23 @@ class Faulty(SpoolFile):
     def read(self, first: int, last: int, limit: int, max_bytes: int) -> Any:
         self._meet("read")
         return super().read(first, last, limit, max_bytes)
+
+
+class Acking:
+    """Acks records once its append is durable."""
+
+    def __init__(self, spool: AsyncSpool, held: list[Record]) -> None:
+        self._spool = spool
+        self._held = held
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _: list[int], /) -> None:
+        self._spool.ack("send", self._held)
+
+    def set_exception(self, error: Exception, /) -> None:
+        raise error
 
 
 @pytest.fixture
@@ -240,6 +258,37 @@ async def test_close_commits_what_waits(tmp_path: Path) -> None:
         await spool.append(new(b"late"))
     with BlockingSpool(tmp_path) as again:
         assert sorted(record.payload for record in again.claim("send", 99, "a")) == [b"%d" % n for n in range(1, 9)]
+
+
+async def test_an_append_during_a_checkpoint_is_committed_right_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when an ack set its timer before the checkpoint began, and that ends in it."""
+    loop, began, may_end = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    class Slow(SpoolFile):
+        def checkpoint(self, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> int:
+            loop.call_soon_threadsafe(began.set)
+            may_end.wait(60)
+            return super().checkpoint(mode)
+
+    may_end.set()
+    async with await AsyncSpool.open(tmp_path, Options(file_class=Slow)) as spool:
+        await spool.append(new(b"1"))
+        held = await spool.claim("send", 1, "a")
+        may_end.clear()
+        began.clear()
+        monkeypatch.setattr("bus.spool.engine.CHECKPOINT_PAGES", 1)
+        spool.append_with(new(b"2"), Acking(spool, held))
+        await began.wait()
+        late = asyncio.create_task(spool.append(new(b"3")))
+        while spool._driver._timer is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr("bus.spool.engine.CHECKPOINT_PAGES", 1000)
+        monkeypatch.setattr("bus.spool.driver.LINGER", 3600)
+        may_end.set()
+        async with asyncio.timeout(30):
+            await late
 
 
 @pytest.mark.parametrize("where", ["begin", "insert", "commit"])
