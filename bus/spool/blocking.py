@@ -331,10 +331,13 @@ class BlockingSpool:
             self._give_up(entries, error)
 
     def _salvage(self) -> None:
+        salvage = self._engine.salvage()
         try:
-            self._outside(self._engine.salvage)
+            self._outside(salvage.run)
         except Exception as error:  # noqa: BLE001
             self._give_up([], error)
+        else:
+            self._engine.salvaged(salvage)
 
     def _give_up(self, entries: list[Entry], error: Exception) -> None:
         failure = self._engine.fail(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from bus.spool.committer import Committer
 from bus.spool.engine import Engine
 from bus.spool.faults import full_error, outcome
 from bus.spool.options import Options
+from bus.spool.recovery.restore import SalvageInUse
 from bus.spool.section import Lane, Section
 from bus.spool.transaction import Entry
 
@@ -187,7 +189,8 @@ class Driver:
             self._committer.run(engine.relieve, self._on_relief)
         elif kind == "corrupt":
             self.busy = True
-            self._committer.run(engine.salvage, self._on_salvage)
+            salvage = engine.salvage()
+            self._committer.run(salvage.run, partial(self._on_salvage, salvage))
         else:
             self._give_up(entries, error)
 
@@ -200,11 +203,12 @@ class Driver:
         self._cancel_timer()
         self._timer = self.loop.call_later(self._pause, self._cycle)
 
-    def _on_salvage(self, error: Exception | None) -> None:
+    def _on_salvage(self, salvage: SalvageInUse, error: Exception | None) -> None:
         self.busy = False
         if error is not None:
             self._give_up([], error)
             return
+        self.engine.salvaged(salvage)
         self._proceed()
 
     def _give_up(self, entries: list[Entry], error: Exception) -> None:

@@ -29,7 +29,7 @@ from bus.spool.recovery import restore
 from bus.spool.recovery.synced import Mark
 from bus.spool.section import Cursor, Section
 from bus.spool.storage import drop_ballast, lay_ballast
-from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, runs, tally_row
+from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, tally_row
 
 _log = logging.getLogger("bus.spool")
 
@@ -218,18 +218,15 @@ class Engine:
         drop_ballast(self.directory)
         self._empty_log()
 
-    def salvage(self) -> None:
-        """Copy what can be read into a new file and go on with that; slow, may run in another thread."""
-        self.file.close()
-        self.file = restore.salvaged(self.directory, self.options, "damaged in use")
-        if self.cursors.doomed:
-            self.file.begin()
-            self.file.delete(runs(self.cursors.doomed))
-            self.file.commit()
-            self.cursors.doomed = []
-        restore.recount(self.file, self.cursors)
+    def salvage(self) -> restore.SalvageInUse:
+        """Return the salvage of the damaged file: its ``run`` copies what can be read into a new one."""
+        return restore.SalvageInUse(self.directory, self.options, self.file, self.cursors)
+
+    def salvaged(self, salvage: restore.SalvageInUse) -> None:
+        """Go on with the new file."""
+        self.file = salvage.file
+        salvage.take_over(self.cursors)
         self._mark.appended = self._appended()
-        self.cursors.count_damage(self.file.damaged())
 
     def claim(self, cursor: Cursor, limit: int, *, disk: bool) -> list[Record] | None:
         """Claim from the cache, or with ``disk`` from the file; None says that the file is needed."""

@@ -36,3 +36,17 @@ def intact(row: tuple[object, object, object, object]) -> bool:
 def seal(*fields: object) -> int:
     """Return the CRC stored with a row of bookkeeping."""
     return crc32(repr(fields).encode())
+
+
+def runs(positions: list[int]) -> list[tuple[int, int]]:
+    """Join positions into ranges without gaps."""
+    positions.sort()
+    first = last = positions[0]
+    ranges = []
+    for position in positions:
+        if position > last + 1:
+            ranges.append((first, last))
+            first = position
+        last = position
+    ranges.append((first, last))
+    return ranges

@@ -11,7 +11,7 @@ from bus.ports.spool import NewRecord, Record
 from bus.spool.cursors import Cursors
 from bus.spool.damage import Damage
 from bus.spool.file import CursorRow, DamageRow, LaneRow, SpoolFile, TallyRow
-from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, pack_key
+from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, pack_key, runs
 from bus.spool.section import Cursor, Lane, Section
 
 SWEEP = 1000
@@ -281,20 +281,6 @@ class Transactions:
             for other in lane.cursors.values():
                 cursors.mark(other)
         cursors.touch(lane)
-
-
-def runs(positions: list[int]) -> list[tuple[int, int]]:
-    """Join positions into ranges without gaps."""
-    positions.sort()
-    first = last = positions[0]
-    ranges = []
-    for position in positions:
-        if position > last + 1:
-            ranges.append((first, last))
-            first = position
-        last = position
-    ranges.append((first, last))
-    return ranges
 
 
 def tally_row(lane: Lane) -> TallyRow:

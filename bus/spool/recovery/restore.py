@@ -15,7 +15,7 @@ from bus.files import sync_directory
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, SpoolFile, TallyRow
 from bus.spool.options import Options
-from bus.spool.record import OVERHEAD, SEQUENCE_MASK
+from bus.spool.record import OVERHEAD, SEQUENCE_MASK, runs
 from bus.spool.recovery import salvage, synced
 from bus.spool.recovery.tail import append_tail, appended, count_cut, keep_log, read_tail
 from bus.spool.section import Cursor, Lane
@@ -221,14 +221,48 @@ def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
             cursors.mark(cursor)
 
 
-def recount(file: SpoolFile, cursors: Cursors) -> None:
-    """Fit the cursors to a file that was salvaged while in use, and have all bookkeeping stored anew."""
-    for lane in cursors.lanes.values():
-        records, size, _ = file.count(lane.first, lane.end)
-        lane.section.count(lane, records - lane.records, size + records * OVERHEAD - lane.bytes)
-        lane.whole = lane.last + 1
-        lane.stored = False
-        cursors.touch(lane)
-        for cursor in lane.cursors.values():
-            cursor.pending = file.count(cursor.next, lane.end)[0] + len(cursor.held) + len(cursor.back)
+class SalvageInUse:
+    """The salvage of a file whose spool goes on: appends are gathered, and what is in memory is claimed and acked.
+
+    So ``run``, which may be called in another thread, uses the cursors as they were when the salvage was made.
+    """
+
+    def __init__(self, directory: Path, options: Options, file: SpoolFile, cursors: Cursors) -> None:
+        self._directory = directory
+        self._options = options
+        self._doomed, cursors.doomed = cursors.doomed, []
+        lanes = list(cursors.lanes.values())
+        self._lanes = [(lane, lane.records, lane.bytes) for lane in lanes]
+        self._cursors = [
+            (cursor, cursor.next, len(cursor.held) + len(cursor.back) - cursor.pending)
+            for lane in lanes
+            for cursor in lane.cursors.values()
+        ]
+        self._sizes: list[tuple[int, int, int]] = []
+        self._left: list[int] = []
+        self._damaged: dict[str, int] = {}
+        self.file = file
+
+    def run(self) -> None:
+        """Copy what can be read into a new file, and count that; slow."""
+        self.file.close()
+        self.file = salvaged(self._directory, self._options, "damaged in use")
+        if self._doomed:
+            self.file.begin()
+            self.file.delete(runs(self._doomed))
+            self.file.commit()
+        self._sizes = [self.file.count(lane.first, lane.end) for lane, _, _ in self._lanes]
+        self._left = [self.file.count(place, cursor.lane.end)[0] for cursor, place, _ in self._cursors]
+        self._damaged = self.file.damaged()
+
+    def take_over(self, cursors: Cursors) -> None:
+        """Fit the cursors to the new file, and have all bookkeeping stored anew."""
+        for (lane, records, size), (found, payload, _) in zip(self._lanes, self._sizes, strict=True):
+            lane.section.count(lane, found - records, payload + found * OVERHEAD - size)
+            lane.whole = lane.last + 1
+            lane.stored = False
+            cursors.touch(lane)
+        for (cursor, _, claimed), left in zip(self._cursors, self._left, strict=True):
+            cursor.pending += left + claimed
             cursors.mark(cursor)
+        cursors.count_damage(self._damaged)

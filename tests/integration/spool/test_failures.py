@@ -186,6 +186,43 @@ async def test_corruption_found_by_an_append_is_salvaged_and_the_append_done(spo
     assert spool.stats().records == 3
 
 
+async def test_the_spool_goes_on_while_it_is_salvaged(tmp_path: Path, plan: Any) -> None:
+    loop, counting, may_count = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    class Slow(Faulty):
+        def count(self, first: int, last: int) -> tuple[int, int, int]:
+            loop.call_soon_threadsafe(counting.set)
+            may_count.wait(60)
+            return super().count(first, last)
+
+    async with await AsyncSpool.open(tmp_path, Options(file_class=Slow)) as spool:
+        await spool.append(new(*[b"%d" % number for number in range(20)]))
+        held = await spool.claim("send", 5, "a")
+        spool.ack("send", held[:1])
+        plan["commit"] = [apsw.CorruptError("malformed")]
+        appends = [asyncio.create_task(spool.append(new(b"first")))]
+        await counting.wait()
+        appends += [asyncio.create_task(spool.append(new(b"x", lane=f"lane {number}"))) for number in range(20)]
+        spool.attach("a", "late")
+        spool.ack("send", held[1:3])
+        held += await spool.claim("send", 3, "a")
+        await asyncio.sleep(0)
+        may_count.set()
+        await asyncio.gather(*appends)
+        await spool.settle()
+        counts = {(found.lane, found.consumer): found.records for found in spool.stats().consumers}
+        assert counts["a", "send"] == 18
+        assert counts["a", "late"] == 1, "what was appended since it takes part"
+        assert spool.stats().records == 18 + 20
+        spool.ack("send", held)
+        assert await everything(spool) == [b"%d" % number for number in range(8, 20)] + [b"first"]
+    with BlockingSpool(tmp_path) as again:
+        assert {found.lane: found.records for found in again.stats().consumers if found.consumer == "send"} == {
+            "a": 13,
+            **{f"lane {number}": 1 for number in range(20)},
+        }
+
+
 def test_an_exchange_that_fails_leaves_the_records_held(tmp_path: Path, plan: Any) -> None:
     with BlockingSpool(tmp_path, Options(file_class=Faulty, cache_bytes=0)) as spool:
         spool.append(new(b"1", b"2"))

@@ -9,9 +9,8 @@ import pytest
 from bus.errors import SpoolError
 from bus.spool.cache import ROW_COST, TailCache
 from bus.spool.cursors import WINDOW, Cursors
-from bus.spool.record import LANE_SHIFT, checksum, intact
+from bus.spool.record import LANE_SHIFT, checksum, intact, runs
 from bus.spool.section import Cursor, Lane, Section, SectionOptions
-from bus.spool.transaction import runs
 
 
 def cursors_of(consumers: Sequence[str], cache_bytes: int) -> Cursors:
