@@ -79,8 +79,11 @@ def serve(options: AgentOptions, announce: Callable[[Announcement], None]) -> in
             listeners.append(stack.enter_context(listening(options.socket)))
         try:
             event_loop.run(_serve(options, listeners, announce))
-        except* BusError as group:
-            raise group.exceptions[0] from None
+        except BaseExceptionGroup as group:  # what `except*` raises stays in a group before Python 3.11.4
+            errors, others = group.split(BusError)
+            if errors is None or others is not None:
+                raise
+            raise errors.exceptions[0] from None
     return 0
 
 

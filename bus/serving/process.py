@@ -56,8 +56,11 @@ def serve(
     door = _door(settings, roles, place)
     try:
         event_loop.run(_serve(settings, roles, wanted, door, announce))
-    except* BusError as group:
-        raise _first(group) from None
+    except BaseExceptionGroup as group:  # what `except*` raises stays in a group before Python 3.11.4
+        errors, others = group.split(BusError)
+        if errors is None or others is not None:
+            raise
+        raise _first(errors) from None
     finally:
         for listener in door.listeners:
             listener.close()

@@ -71,7 +71,9 @@ class Told(msgspec.Struct, frozen=True):
 def unpack(archive: Path, folder: Path) -> Told:
     """Put the files of a version into a folder, and return what that version told of them."""
     with tarfile.open(archive) as files:
-        files.extractall(folder, filter="data")
+        # Python 3.11.2 has no filter.
+        files.extraction_filter = getattr(tarfile, "data_filter", None)
+        files.extractall(folder)
     return msgspec.json.decode((folder / _TOLD).read_bytes(), type=Told)
 
 
