@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.proofs.figures import Figures, note
 
 AT_ONCE: Final = 6
 _SECONDS: Final = 75.0
-_SEED: Final = int(os.environ.get("COMBINATIONS_SEED") or random.SystemRandom().randrange(10_000))
+_SEED: Final = int(os.environ.get("COMBINATIONS_SEED", "1"))
 
 
 def run(chosen: Sequence[Group], folder: Path, *, count: int, within: float = float("inf")) -> dict[Row, Verdict]:
