@@ -19,7 +19,7 @@ from receiver.duplicates import IdempotencyKeys, Recent, Stored, content_of, nam
 
 _LOOK_AGAIN: Final = 0.005
 _PATIENCE: Final = 2.0
-"""Seconds that a call waits for another process to say what became of a message that it is storing."""
+"""Seconds that a call waits for the result of another process that is storing the same message."""
 _GONE_AFTER: Final = 30.0
 """Seconds after which that process is not expected to come back, and the store is asked."""
 
@@ -48,7 +48,7 @@ class Repetitions:
         self._keys = keys
         self._claims = claims
         self._clock = clock
-        # By name since when (monotonic seconds) no process said what became of it.
+        # Since when (monotonic seconds) the result of each name is unknown.
         self._unsettled: dict[bytes, float] = {}
 
     async def recover(self, messages: AsyncIterable[Message]) -> None:

@@ -1,4 +1,4 @@
-"""What the processes of one port have together."""
+"""Resources that the processes of one port share."""
 
 from __future__ import annotations
 

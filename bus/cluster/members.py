@@ -94,7 +94,7 @@ class Members:
         Returns the subscriptions of which more requests are in flight, or could be started, than ``shares`` allows;
         set by the dispatcher.
     is_reshared
-        Returns whether the dispatcher follows ``shares``; until then the others are told the view of before.
+        Returns whether the dispatcher follows ``shares``; until then the document keeps the earlier view.
     """
 
     def __init__(

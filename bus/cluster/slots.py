@@ -1,7 +1,7 @@
 """Slots that the processes of one port share: each one in use is a lock on a byte of a file (docs/adr/0040).
 
 The kernel gives a lock to one process at most. A process that finds no free slot holds a lock that says so, on a byte
-of another file, and whoever gives a slot back wakes it.
+of another file, and the process that releases a slot wakes it.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class SlotFiles:
     def open(self) -> list[int]:
         """Open them for one process; the last is for what it waits for.
 
-        What is locked by a descriptor is locked until all copies of that are closed: whoever keeps those of a process
-        that died decides how long its requests count as in flight.
+        A lock lasts until all copies of its descriptor are closed: the holder of the copies of a process that died
+        decides how long its requests count as in flight.
 
         Raises
         ------

@@ -110,7 +110,7 @@ def _is_connected(task: asyncio.Task[socket.socket]) -> bool:
 
 
 async def _close(tasks: Sequence[asyncio.Task[socket.socket]]) -> None:
-    """End attempts whose connections nobody uses."""
+    """End attempts whose connections are not used."""
     for task in tasks:
         task.cancel()
     for found in await asyncio.gather(*tasks, return_exceptions=True):

@@ -123,7 +123,7 @@ def _is_final(failure: Exception) -> bool:
 
 
 def _noticed(asking: asyncio.Task[Sequence[str]]) -> None:
-    """Take notice of an error that nobody waited for, or the loop would log it."""
+    """Retrieve an error that no caller awaits, or the loop would log it."""
     if not asking.cancelled():
         asking.exception()
 

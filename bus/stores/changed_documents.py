@@ -1,4 +1,4 @@
-"""What has changed in collections of documents since they were read last."""
+"""Documents that differ from those of the last reading of a collection."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
 
     ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries
     are in memory. ``rate_wait`` is how many seconds the subscription's rate holds them yet, 0 when it does not.
-    Processes that share slots divide them here evenly, whoever has them; ``lacks_slot`` marks one that found none free.
+    Of processes that share slots each reports an equal part; ``lacks_slot`` marks one that found none free.
     """
 
     destination: str

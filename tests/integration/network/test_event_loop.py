@@ -1,4 +1,4 @@
-"""What all libraries of a process get from its event loop: names that delay no other, and the first address."""
+"""Event loop of a process: no name delays another, and the first address that answers is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of names, and that none of them delays another."""
+"""Memory of resolved names: stale answers, and no name that delays another."""
 
 from __future__ import annotations
 
