@@ -17,11 +17,8 @@ from tests.suite.spread import BySharedCost, arrange
 TESTS = Path(__file__).parent
 SPARK = "pipeline"  # in the paths of tests that start a Java with Spark
 # What others leave to the garbage collector, by what is in the paths of the tests: PySpark sockets of any kind, and
-# PyMongo one that it was connecting when the task was cancelled (its handlers of errors know of no cancellation). The
-# group coordinator of aiokafka leaves a connection that it opened while it was stopped, with Python 3.11.2 each time.
-_CONNECTION = "(<socket.socket|<function _SelectorTransport.__del__|<function AIOKafkaConnection.__del__)"
+# PyMongo one that it was connecting when the task was cancelled (its handlers of errors know of no cancellation).
 LEFT = {
-    "kafka_broker_faults": f"ignore:Exception ignored in. {_CONNECTION}:pytest.PytestUnraisableExceptionWarning",
     SPARK: "ignore::pytest.PytestUnraisableExceptionWarning",
     "mongodb": "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning",
 }

@@ -23,7 +23,7 @@ from bus.transports.kafka.fetching import Fetching, SetAside
 from bus.transports.kafka.protocol.closing import stop_consumer
 from bus.transports.kafka.protocol.requests import Member, commit
 from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
-from bus.waits import first_of
+from bus.waits import cancelled_once, first_of
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
@@ -108,7 +108,9 @@ class Membership:
             consumer.subscribe([self._group.topic], listener=_Listener(self))
             await Fetching(consumer, self._buffer, self._config, self._set_aside).run()
         finally:
-            await self._leave(consumer)
+            self._leaving.set()
+            # In a task of its own: in one that was cancelled, Python 3.11.2 takes a deadline for another cancellation.
+            await cancelled_once(self._leave(consumer), within=self._config.request_timeout + 2 * _LEAVE_WITHIN)
 
     def _make(self) -> Any:
         config = self._config
@@ -136,7 +138,6 @@ class Membership:
 
     async def _leave(self, consumer: Any) -> None:
         """Commit what finished, and leave the group."""
-        self._leaving.set()
         await self._stop_starting()
         self._buffer.withhold(list(self._buffer.partitions))
         await self._last_commit()
