@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,11 +21,14 @@ from bus.errors import ConfigurationError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
 from bus.serving.announcement import Announcement
+from bus.serving.passing import Passing
 from bus.serving.place import Place
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs
 
 _log = logging.getLogger(__name__)
+# Found here, since little is safe between a fork and the program.
+_set_process_option: Final = getattr(ctypes.CDLL(None), "prctl", None)
 _CHANNEL_BYTES: Final = 1 << 20
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -34,6 +40,7 @@ _STILL_BUSY: Final = 5.0
 _ASKED_EVERY: Final = 5.0
 _MISSES: Final = 4
 """So many questions in a row that a process does not answer, each for ``_ASKED_EVERY`` seconds, are its end."""
+_PR_SET_PDEATHSIG: Final = 1
 _QUESTION: Final = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
@@ -62,8 +69,9 @@ class _Child(NamedTuple):
 class Supervisor:
     """Holds what the processes share: the port's sockets, and the channel of connections that the first one serves.
 
-    Whoever dies leaves these open, so that no connection is refused while it is started again. The processes notice by
-    a pipe when this one is gone, and end at once: what they have is durable.
+    A process that dies leaves these open, so that no connection is refused while it is started again. When this one
+    dies, the system ends the processes at once, also those that are starting: what they have is durable. Where it does
+    not, they notice it by a pipe.
     """
 
     def __init__(self, settings: Settings, announce: Callable[[Announcement], None]) -> None:
@@ -146,15 +154,30 @@ class Supervisor:
             await self._rest(pause)
 
     def _withdraw(self, number: int) -> None:
-        """Have new connections go to the other places, until a process comes to listen at this one again."""
+        """Have connections go to the places that serve, if any, until a process comes to listen at this one again."""
+        if not any(serves.is_set() for place, serves in enumerate(self._serves) if place != number):
+            return  # they wait for the first that comes
         host, port = self._listeners[number].getsockname()[:2]
         try:
             silent = bind(host, port, shares=True, listens=False)
         except ConfigurationError as error:  # no socket is to be had now
             _log.warning("connections to process %d wait for it: %s", number, error)
             return
+        self._pass_waiting(self._listeners[number])
         self._listeners[number].close()
         self._listeners[number] = silent
+
+    def _pass_waiting(self, listener: socket.socket) -> None:
+        """Give the connections that wait in a socket to the first process: they would be reset with it."""
+        first = Passing(self._passing)
+        for one in (listener, self._passing):  # a process may have changed that, with which it shared them
+            one.setblocking(False)
+        with suppress(OSError):  # there is none left
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    if not first.pass_on(connection.fileno(), b""):
+                        _log.warning("a connection to a process that does not start is closed: too many wait")
 
     async def _watch(self, number: int) -> None:
         """Kill a process that serves and stands still: its part of the port's connections would wait for ever."""
@@ -216,6 +239,7 @@ class Supervisor:
                 env=place.environment(),
                 pass_fds=place.descriptors,
                 process_group=0,  # Ctrl-C is for this process, which tells the others
+                preexec_fn=partial(_end_with, os.getpid()),
             )
         except BaseException:
             _close([read, *slots])
@@ -263,6 +287,14 @@ def _channel() -> tuple[socket.socket, socket.socket]:
     reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
     return reader, writer
+
+
+def _end_with(supervisor: int) -> None:
+    """Have the system kill this process, which was forked just now, when its supervisor ends."""
+    if _set_process_option is not None:
+        _set_process_option(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != supervisor:  # it has ended before
+        os._exit(os.EX_OSERR)
 
 
 def _listeners(host: str, port: int, count: int) -> list[socket.socket]:

@@ -2,8 +2,9 @@
 
 Each takes one slot, the same for all, if it can, and writes whether it could. The slots of one that died are taken for
 as many seconds as the file ``busy`` says, for a moment without it.
-The file with a process's number has ``refuse`` (it does not start), ``deaf`` (SIGTERM does not end it) or ``still`` (it
-answers nobody); without one it serves. While there is a file ``full``, the system starts no process.
+The file with a process's number has ``refuse`` (it does not start), ``slow`` (it is starting for ever), ``deaf``
+(SIGTERM does not end it) or ``still`` (it answers nobody); without one it serves. While there is a file ``full``, the
+system starts no process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -50,17 +52,22 @@ def _be_one(folder: Path, place: dict[str, Any]) -> int:
     behaviour = told.read_text() if told.exists() else ""
     if behaviour == "refuse":
         return 3
+    if behaviour == "slow":
+        _note(folder / f"{place['number']}.starts")
+        while True:
+            signal.pause()
     signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else lambda *_: os._exit(0))
     (folder / "port").write_text(str(place["port"]))
     with (folder / f"{place['number']}.slots").open("a") as slots:
         slots.write(f"{_has_slot(place)}\n")
-    with (folder / f"{place['number']}.lives").open("a") as lives:
-        lives.write(f"{os.getpid()}\n")
+    _note(folder / f"{place['number']}.lives")
     os.write(place["ready"], json.dumps(["http://127.0.0.1:1", [], "data", False, []]).encode())
     os.close(place["ready"])
     if behaviour != "still":
         for number in (place["own"], place["listener"]):
-            threading.Thread(target=_answer, args=(socket.socket(fileno=number),), daemon=True).start()
+            threading.Thread(target=_serve, args=(socket.socket(fileno=number),), daemon=True).start()
+    if not place["number"]:
+        threading.Thread(target=_serve_passed, args=(socket.socket(fileno=place["passing"]),), daemon=True).start()
     os.read(place["leash"], 1)  # until the supervisor is gone, or a signal
     return 0
 
@@ -71,14 +78,32 @@ def _has_slot(place: dict[str, Any]) -> bool:
     return not slots.join("orders/billing", lambda: None, lambda _: None).take(1)
 
 
-def _answer(listener: socket.socket) -> None:
+def _note(file: Path) -> None:
+    with file.open("a") as lives:
+        lives.write(f"{os.getpid()}\n")
+
+
+def _serve(listener: socket.socket) -> None:
     listener.listen(100)
     listener.setblocking(True)
     while True:
         connection, _ = listener.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        _answer(connection)
+
+
+def _serve_passed(channel: socket.socket) -> None:
+    while True:
+        select.select([channel], [], [])
+        _, (connection, read), _, _ = socket.recv_fds(channel, 1, 2)
+        os.close(read)
+        _answer(socket.socket(fileno=connection))
+
+
+def _answer(connection: socket.socket) -> None:
+    with connection:
+        connection.setblocking(True)
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
 
 if __name__ == "__main__":

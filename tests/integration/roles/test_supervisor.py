@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,25 +27,31 @@ class Supervised:
         """Have a process behave so from its next start on."""
         (self.folder / str(number)).write_text(behaviour)
 
-    def lives(self, number: int) -> list[int]:
-        """Return the ids of the processes that have served at a place."""
-        path = self.folder / f"{number}.lives"
+    def lives(self, number: int, kind: str = "lives") -> list[int]:
+        """Return the ids of the processes that have served at a place, or of those that were slow to (``starts``)."""
+        path = self.folder / f"{number}.{kind}"
         return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def had_slot(self, number: int) -> list[bool]:
         """Return which of the processes that have served at a place had the slot."""
         return [line == "True" for line in (self.folder / f"{number}.slots").read_text().split()]
 
-    def await_lives(self, number: int, count: int) -> int:
-        """Wait until so many have served at a place; return the id of the last."""
+    def await_lives(self, number: int, count: int, kind: str = "lives") -> int:
+        """Wait until there are so many; return the id of the last."""
         wait_until(
-            lambda: len(self.lives(number)) >= count,
+            lambda: len(self.lives(number, kind)) >= count,
             within=20,
-            what=f"life {count} of process {number}",
+            what=f"{kind} {count} of process {number}",
             every=0.02,
             state=self.child.output,
         )
-        return self.lives(number)[-1]
+        return self.lives(number, kind)[-1]
+
+    def ask(self) -> socket.socket:
+        """Return a connection to the common port on which a request waits for its answer."""
+        connection = socket.create_connection(("127.0.0.1", int((self.folder / "port").read_text())), timeout=20)
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        return connection
 
     def start(self) -> None:
         """Start all and wait until they serve."""
@@ -69,6 +76,12 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
     made = Supervised(tmp_path)
     yield made
     made.child.kill()
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """Wait for the answer on a connection, and return how it begins."""
+    with connection:
+        return connection.recv(12)
 
 
 def test_a_start_that_is_not_possible_ends_all(supervised: Supervised) -> None:
@@ -146,6 +159,45 @@ def test_one_that_does_not_end_is_replaced_by_force(supervised: Supervised) -> N
     supervised.await_lives(1, 2)
     assert "does not end: killed" in supervised.child.output()
     assert supervised.child.stop() == 0
+
+
+def test_no_connection_is_refused_or_lost_while_all_are_killed_as_they_start(supervised: Supervised) -> None:
+    supervised.start()
+    for number in (0, 1):
+        supervised.tell(number, "slow")
+        os.kill(supervised.lives(number)[0], signal.SIGKILL)
+    waiting = []
+    for life in (1, 2):
+        for number in (0, 1):
+            os.kill(supervised.await_lives(number, life, "starts"), signal.SIGKILL)
+        waiting += [supervised.ask() for _ in range(10)]
+    for number in (0, 1):
+        starting = supervised.await_lives(number, 3, "starts")
+        supervised.tell(number, "")
+        os.kill(starting, signal.SIGKILL)
+    assert set(map(_answer, waiting)) == {b"HTTP/1.1 200"}
+    assert supervised.child.stop() == 0
+
+
+def test_what_waits_for_one_that_does_not_start_is_answered_by_another(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.tell(1, "slow")
+    os.kill(supervised.lives(1)[0], signal.SIGKILL)
+    starting = supervised.await_lives(1, 1, "starts")
+    waiting = [supervised.ask() for _ in range(40)]
+    os.kill(starting, signal.SIGKILL)
+    assert set(map(_answer, waiting)) == {b"HTTP/1.1 200"}
+    assert len(supervised.lives(1)) == 1
+
+
+def test_no_process_outlives_its_supervisor_not_even_one_that_is_starting(supervised: Supervised) -> None:
+    supervised.start()
+    supervised.tell(1, "slow")
+    os.kill(supervised.lives(1)[0], signal.SIGKILL)
+    starting = supervised.await_lives(1, 1, "starts")
+    os.kill(supervised.child.pid, signal.SIGKILL)
+    left = [Path(f"/proc/{pid}") for pid in (supervised.lives(0)[0], starting)]
+    wait_until(lambda: not any(map(Path.exists, left)), within=10, what="no process is left", every=0.02)
 
 
 def test_a_stop_while_one_is_started_again_ends_all(supervised: Supervised) -> None:
