@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
@@ -24,6 +23,7 @@ from admin.showing.onsets import Onsets
 from admin.showing.strict_orders import StrictOrders
 from bus.bootstrap import Context, Introspection
 from bus.cluster.alarm_documents import AlarmDocuments
+from bus.cluster.configuration import CONFIRMED_WITHIN
 from bus.cluster.finding_documents import FindingDocuments
 from bus.cluster.pipeline_documents import PipelineDocuments
 from bus.domain.ordering.reordering import check_reorder
@@ -36,7 +36,6 @@ from bus.security.sessions import Limits, Sessions
 from bus.stores.cancellations import Cancellations
 from bus.stores.rollups import RollupReader
 
-_CONFIRMED_WITHIN: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -86,5 +85,5 @@ class AdminServices:
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""
         context = self.context
-        if not await context.members.confirmed(context.registry.revision, within=_CONFIRMED_WITHIN):
+        if not await context.members.confirmed(context.registry.latest, within=CONFIRMED_WITHIN):
             _log.warning("a change of the configuration is stored; not every process has confirmed it yet")

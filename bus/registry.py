@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -13,8 +12,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.destination import Destination
 from bus.domain.subscription import Secret, Subscription
-from bus.errors import NotFound, StoreError
-from bus.ports.clock import Clock
+from bus.errors import NotFound
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
 from bus.sentences import Said, sentence
@@ -32,10 +30,6 @@ _REVISION = "revision"
 MARK = (SETTINGS, _REVISION)
 MOST_REMOVED = 1000
 _SLICE = 250
-_FOLLOW = 0.5
-_RELOAD_ROUNDS = 60
-
-_log = logging.getLogger(__name__)
 Listener = Callable[[Catalog], Awaitable[None]]
 Configured = TypeVar("Configured", Destination, Subscription)
 
@@ -66,8 +60,8 @@ class Registry:
         self._listeners: list[Listener] = []
         self._changing = asyncio.Lock()
         self._revision = 0
-        self._loaded = -1
-        self._noted = -1
+        self._loaded = 0
+        self._noted = 0
         self._changed = ChangedDocuments(documents)
         self.catalog = Catalog()
         self.rates = Rates()
@@ -97,22 +91,12 @@ class Registry:
     @property
     def revision(self) -> int:
         """Which state of the configuration is in force; grows with every change by any process."""
-        return self._revision
+        return self._loaded
 
-    async def follow(self, clock: Clock) -> None:
-        """Put what other processes change in force within a second, until cancelled."""
-        rounds = 0
-        while True:
-            await clock.sleep(_FOLLOW)
-            rounds += 1
-            try:
-                # Once in a while whatever the revision says: a process may have died between a change and its note.
-                if rounds % _RELOAD_ROUNDS == 0:
-                    await self.load()
-                else:
-                    await self.refresh()
-            except StoreError as error:
-                _log.debug("the configuration stays as it was while the store does not answer: %s", error)
+    @property
+    def latest(self) -> int:
+        """The latest state that is known here, of a change by this process that state; it may not be in force yet."""
+        return self._revision
 
     async def refresh(self) -> None:
         """Load the configuration again if another process has changed it."""
@@ -303,6 +287,7 @@ class Registry:
             await self._documents.delete(SETTINGS, NOTE)
             await self._note_change()
             self.put_back = None
+            self._loaded = self._noted
 
     async def accept_emptied(self, waiting: Iterable[str]) -> None:
         """Accept that the store was emptied on purpose: remove what was put back and was not changed since.
@@ -332,6 +317,7 @@ class Registry:
             await self._documents.put(SETTINGS, RATES, msgspec.json.encode(rates))
             await self._note_change()
             self.rates = rates
+            self._loaded = self._noted
 
     async def set_preference(self, preference: Preference) -> None:
         """Choose the cluster that every process publishes to; in force at once, and told to the listeners."""
@@ -406,12 +392,11 @@ class Registry:
 
     async def _note_change(self) -> None:
         """Raise the revision in the store, so that other processes load again; several changes at once add up."""
-        before = self._revision
-        version = await self._documents.put(SETTINGS, _REVISION, b"")
-        # When another process has changed something in between, that is still to be loaded here.
-        self._revision = version if version == before + 1 else before
-        # This becomes ``_loaded`` once the change is in force: only then nothing is left to load.
-        self._noted = self._revision if self._loaded == before and not self.is_old else self._loaded
+        self._revision = await self._documents.put(SETTINGS, _REVISION, b"")
+        # This becomes ``_loaded`` once the change is in force. When another process has changed something in between,
+        # that is still to be loaded here.
+        is_next = self._loaded == self._revision - 1 and not self.is_old
+        self._noted = self._revision if is_next else self._loaded
 
     async def _stored_revision(self) -> int:
         found = await self._documents.get(SETTINGS, _REVISION)

@@ -57,6 +57,7 @@ class IngestApp:
         path: str = scope["path"]
         if path in (PREFIX, PREFIX + "/"):
             return await self._batch(named, principal, receive)
+        await self._ingest.until_current()  # a destination that is unknown may be new
         destination = path[len(PREFIX) + 1 :]
         body = await read_body(receive, named, self._ingest.limit(destination))
         draft = draft_of_request(destination, headers, body)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from bus.cluster.configuration import Configuration
 from bus.domain.claim import Claim, claim_of, digest
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, Ordering
@@ -25,7 +26,7 @@ from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
-from bus.ports.spool import NewRecord, Spool, Waiter
+from bus.ports.spool import NewRecord, Spool, Waiter, tell
 from bus.registry import Registry
 from bus.security.principals import Principal
 from bus.telemetry import metrics
@@ -43,8 +44,7 @@ from receiver.duplicates import (
 from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
-from receiver.recovery import newest_unstored
-from receiver.repetitions import Repetitions
+from receiver.repetitions import Repetitions, newest_unstored
 from receiver.strict_writing import Produced, StrictWriting
 
 _PATIENCE: Final = 0.1
@@ -123,6 +123,7 @@ class Ingest:
     def __init__(
         self,
         registry: Registry,
+        configuration: Configuration,
         elsewhere: Elsewhere,
         strict: StrictWriting,
         placement: Placement,
@@ -136,6 +137,7 @@ class Ingest:
         spans: Spans = NO_SPANS,
     ) -> None:
         self._registry = registry
+        self._configuration = configuration
         self._elsewhere = elsewhere
         self._strict = strict
         self._placement = placement
@@ -159,12 +161,16 @@ class Ingest:
         """
         await self._repetitions.recover(newest_unstored(sources))
 
+    async def until_current(self) -> None:
+        """Return once every change of the configuration that was answered is in force here."""
+        await self._configuration.until_current()
+
     def is_here(self, destination: str) -> bool:
         """Whether a destination's messages are accepted by this process, or forwarded."""
         return self._elsewhere.is_here(destination)
 
     def awaits_disk_alone(self, destination: str) -> bool:
-        """Whether nothing but this process's disk has to be awaited for a message."""
+        """Whether nothing but this process's disk has to be awaited for a message, as a rule."""
         return self.is_here(destination) and not self._strict.is_strict(destination)
 
     def limit(self, destination: str) -> int:
@@ -192,14 +198,17 @@ class Ingest:
         """Accept a message that has neither an id nor a key of its producer's, and tell the waiter once it is durable.
 
         Such a message cannot be a repetition, nor have a twin, so that nothing has to be awaited. The waiter is told as
-        `bus.ports.spool.Spool.append_with` tells one, a ``SpoolError`` when the message was not stored. What is stored
-        is accepted, also when the waiter is done by then.
+        `bus.ports.spool.Spool.append_with` tells one, with why the message was not stored when it was not. What is
+        stored is accepted, also when the waiter is done by then.
 
         Raises
         ------
         BusError
             Why it is refused; nothing of it was stored, and the waiter is not told.
         """
+        if not self._configuration.is_current:
+            self._configuration.call_when_current(partial(self._accept_later, draft, principal, waiter))
+            return
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
         payload = encode_message(message)
@@ -207,6 +216,12 @@ class Ingest:
         self._quotas.take(destination, principal, len(payload), place, {})
         record = _record(message, payload, place)
         place.spool.append_with((record,), _Storing(message, partial(self._note, place), waiter))
+
+    def _accept_later(self, draft: Draft, principal: Principal, waiter: Waiter[Accepted]) -> None:
+        try:
+            self.accept_with(draft, principal, waiter)
+        except BusError as error:
+            tell(waiter, error)
 
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
@@ -220,6 +235,7 @@ class Ingest:
             The spool takes nothing now, or a process that ended may have accepted one of them; nothing of this call is
             answered for, and all of it may be sent again.
         """
+        await self.until_current()
         away: dict[str, list[int]] = {}
         for place, draft in enumerate(drafts):
             if isinstance(draft, Draft) and not self.is_here(draft.destination):
@@ -244,7 +260,12 @@ class Ingest:
     async def _accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept what is accepted here."""
         scopes = [_scope(draft, principal) for draft in drafts]
-        claimed = await self._repetitions.known(drafts, scopes)
+        while True:
+            claimed = await self._repetitions.known(drafts, scopes)
+            if self._configuration.is_current:
+                break
+            self._repetitions.settle(claimed, {})
+            await self.until_current()
         stored: Stored = asyncio.get_running_loop().create_future()
         call = _Call(principal, {}, stored, [], {}, {}, {})
         try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 
 from bus.domain.claim import Claim, claim_of
-from bus.domain.message import Message
+from bus.domain.message import Message, decode_message
 from bus.errors import BusError, PeerUnavailable
 from bus.http.draft import Draft
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
+from bus.ports.spool import Spool, decoded
 from bus.sentences import sentence
 from receiver.duplicates import IdempotencyKeys, Recent, Stored, content_of, name_of
 
@@ -22,6 +24,9 @@ _PATIENCE: Final = 2.0
 """Seconds that a call waits for the result of another process that is storing the same message."""
 _GONE_AFTER: Final = 30.0
 """Seconds after which that process is not expected to come back, and the store is asked."""
+_MOST_RECOVERED: Final = 20_000
+_MOST_BYTES: Final = 256 << 20
+_PAGE: Final = 64
 
 
 class Repetitions:
@@ -153,3 +158,30 @@ class Repetitions:
                 self._recent.note(known, said)
             else:
                 self._keys.note(known, msgspec.json.decode(said, type=Claim), self._clock.now())
+
+
+async def newest_unstored(sources: Sequence[tuple[Spool, str]]) -> AsyncIterator[Message]:
+    """Yield messages of spools that their consumers have not brought to the store, of each lane the newest first.
+
+    They are ``_MOST_RECOVERED`` at most, and about ``_MOST_BYTES``; what a lane leaves of its share, others have.
+    """
+    waiting = [
+        (found.records, spool, consumer, found.lane)
+        for spool, consumer in sources
+        for found in spool.stats().consumers
+        if found.consumer == consumer and found.records
+    ]
+    records, size = _MOST_RECOVERED, _MOST_BYTES
+    for number, (_, spool, consumer, lane) in enumerate(sorted(waiting, key=itemgetter(0))):
+        left, left_bytes = records // (len(waiting) - number), size // (len(waiting) - number)
+        before: int | None = None
+        while left > 0 and left_bytes > 0:
+            page = await spool.newest(consumer, min(left, _PAGE), lane, before)
+            if not page:
+                break
+            before, read = page[-1].position, sum(len(record.payload) for record in page)
+            left, left_bytes = left - len(page), left_bytes - read
+            records, size = records - len(page), size - read
+            for record in page:
+                if (message := decoded(record, decode_message)) is not None:
+                    yield message

@@ -46,6 +46,7 @@ class ReceiverService:
         turned_away = TurnedAway(clock)
         self._ingest = ingest = Ingest(
             registry,
+            context.configuration,
             Forwarding(context.leaders, context.chains, context.peers),
             StrictWriting(context.chains),
             Placement(spool, context.router),

@@ -142,7 +142,7 @@ def _queued(code: str, answers: Sequence[Answer]) -> dict[str, tuple[int, int | 
 
 def _has_confirmed(context: Context, member: Member) -> bool:
     is_me = member.owner == context.members.me.owner
-    return is_me or member.revision >= context.registry.revision
+    return is_me or member.revision >= context.registry.latest
 
 
 def _receiver(context: Context, member: Member) -> ReceiverView:

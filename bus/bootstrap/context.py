@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bus.cluster.configuration import Configuration
 from bus.cluster.leaders import Leaders
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
@@ -32,7 +33,7 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need; ``claims`` and ``slots``
-    are those of all processes of one port.
+    are those of all processes of one port; ``configuration`` keeps that of ``registry`` current.
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class Context:
     egress: EgressPolicy
     spools: dict[str, Spool]
     members: Members
+    configuration: Configuration
     leaders: Leaders
     chains: Chains
     peer_key: PeerKey

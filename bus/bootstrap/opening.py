@@ -29,6 +29,7 @@ from bus.bootstrap.spans import check_spans, open_spans
 from bus.bootstrap.spools import open_spools
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
+from bus.cluster.configuration import ConfigurationFollower
 from bus.cluster.handover import HandoverPublisher
 from bus.cluster.kept import ViewFile
 from bus.cluster.leaders import Leaders
@@ -163,6 +164,7 @@ async def open_context(
             egress=egress,
             spools=spools,
             members=members,
+            configuration=(follower := ConfigurationFollower(registry, members, clock)),
             leaders=leaders,
             chains=chains,
             peer_key=peer_key,
@@ -178,7 +180,7 @@ async def open_context(
         # Whatever is opened above may still refuse the start, with an error of its own.
         if tracing:
             await opened.enter_async_context(_running(tracing.exporter.run(), tracing.exporter.close))
-        await _begin(context, kept, opened, former)
+        await _begin(context, follower, kept, opened, former)
         yield context
 
 
@@ -213,7 +215,13 @@ def _member(settings: Settings, roles: Sequence[str], url: str, owner: str, grou
     )
 
 
-async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack, former: Collection[str]) -> None:
+async def _begin(
+    context: Context,
+    follower: ConfigurationFollower,
+    kept: Snapshot,
+    opened: AsyncExitStack,
+    former: Collection[str],
+) -> None:
     """Start the background tasks, put the configuration in force, and join the other processes.
 
     ``former`` are processes whose queues are this one's now.
@@ -236,6 +244,8 @@ async def _begin(context: Context, kept: Snapshot, opened: AsyncExitStack, forme
     await opened.enter_async_context(_running(context.rollups.run(), context.rollups.close))
     await members.join()
     await opened.enter_async_context(_running(members.run(), members.leave))
+    # Only now: what was changed before the others saw this process is read here, for later changes they wait for it.
+    await opened.enter_async_context(_running(follower.run()))
     await opened.enter_async_context(_running(context.leaders.run(), context.leaders.leave))
     await opened.enter_async_context(_running(context.chains.run(), context.chains.leave))
 
@@ -274,7 +284,9 @@ def _telling(members: Members) -> Listener:
 
 
 @asynccontextmanager
-async def _running(work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+async def _running(
+    work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[object]] | None = None
+) -> AsyncIterator[None]:
     """Run ``work`` as a task while the block runs, and then ``end``; a failure of the task cancels the block."""
     async with asyncio.TaskGroup() as group:
         running = group.create_task(work)
@@ -282,7 +294,8 @@ async def _running(work: Coroutine[Any, Any, None], end: Callable[[], Awaitable[
             yield
         finally:
             running.cancel()
-    await end()
+    if end is not None:
+        await end()
 
 
 def introspect(context: Context, offers: Offers) -> Introspection:

@@ -95,6 +95,10 @@ class Members:
         set by the dispatcher.
     is_reshared
         Returns whether the dispatcher follows ``shares``; until then the document keeps the earlier view.
+    told_at
+        When (monotonic seconds) this process last began to write its document, of those times that the store took it.
+    is_cut_off
+        Whether the store did not answer when it was last asked.
     """
 
     def __init__(
@@ -121,6 +125,8 @@ class Members:
         self._listeners: list[Listener] = []
         self._has_changed = asyncio.Event()
         self._version: int | None = None
+        self.told_at = float("-inf")
+        self.is_cut_off = False
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
@@ -253,8 +259,10 @@ class Members:
             await self._look()
             await self._check_silent()
         except StoreError as error:
+            self.is_cut_off = True
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
+            self.is_cut_off = False
             await self._settle_shares()
         if self.is_reshared():
             self._pulse.forgive(doubts)
@@ -276,13 +284,15 @@ class Members:
             Seconds to wait at most.
         """
         until = self._clock.monotonic() + within
-        while any(member.revision < revision for member in self.others):
+        while True:
+            # Also before the first answer: one that is starting may have joined just now.
+            with contextlib.suppress(StoreError):
+                await self._look()
+            if all(member.revision >= revision for member in self.others):
+                return True
             if self._clock.monotonic() >= until:
                 return False
             await self._clock.sleep(_ASK)
-            with contextlib.suppress(StoreError):
-                await self._look()
-        return True
 
     async def leave(self) -> None:
         """Take the document away; called when nothing is in flight any more."""
@@ -305,8 +315,9 @@ class Members:
         self._me = msgspec.structs.replace(
             self.describe(self._me), view=view, beyond=beyond, began=began, told_at=told_at
         )
-        value = msgspec.json.encode(self._me)
+        value, begun = msgspec.json.encode(self._me), self._clock.monotonic()
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
+        self.told_at = begun
 
     async def _catch_up(self) -> None:
         """Find out why the document has another version: it was taken away, or a failed write took effect after all."""

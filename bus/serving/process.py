@@ -146,10 +146,7 @@ async def _serve(
             )
             serving = group.create_task(server.serve(sockets=door.listeners))
             await server.serves.wait()
-            following = [
-                group.create_task(follow(context.clock)) for follow in (context.keyring.follow, context.registry.follow)
-            ]
-            following.append(group.create_task(disks.run()))
+            following = [group.create_task(work) for work in (context.keyring.follow(context.clock), disks.run())]
             garbage.settle()
             if door.channel is not None and door.is_first:
                 from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only

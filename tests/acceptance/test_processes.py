@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FuturesTimeout
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,6 +107,10 @@ def _send_anew(bus: BusProcess, body: bytes = b"{}", timeout: float = 30) -> htt
     """Send over a connection of its own, which any of the processes may get."""
     headers = {"content-type": "application/json"}
     return httpx.post(f"{bus.url}/v1/messages/orders", content=body, headers=headers, timeout=timeout, **PLAIN)
+
+
+def _post(url: str) -> httpx.Response:
+    return httpx.post(f"{url}/v1/messages/orders", json={}, timeout=30, **PLAIN)
 
 
 def _accepted(text: str) -> float:
@@ -211,6 +217,29 @@ def test_a_process_that_is_killed_is_back_and_no_connection_is_refused(group: Pr
         assert {_send_anew(group).status_code for _ in range(20)} == {202}
         group.start(within=10)
         assert group.places()[number][0] != before
+
+
+def test_a_process_that_stood_still_accepts_nothing_before_it_knows_what_was_changed(
+    group: ProcessGroup, subscriber: SubscriberProcess
+) -> None:
+    pid, url = group.places()[1]
+    with ThreadPoolExecutor(9) as pool:
+        for number in itertools.count():
+            name = f"added-{number}"
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                changing = pool.submit(group.admin.subscription, "orders", name, subscriber.url("/added"))
+                with suppress(FuturesTimeout):
+                    changing.result(timeout=10)
+                    sending = [pool.submit(_post, url) for _ in range(8)]
+                    break
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            changing.result()  # it stood still with a lock of the store
+        ids = [one.result().json()["id"] for one in sending]
+    group.admin.wait_drained("orders", ids, within=30)
+    deliveries = [{one["subscription"] for one in group.admin.trace(sent)["deliveries"]} for sent in ids]
+    assert all(name in names for names in deliveries)
 
 
 def test_what_the_metrics_count_never_goes_back_but_with_who_tells_them(group: ProcessGroup) -> None:

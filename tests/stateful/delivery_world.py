@@ -41,7 +41,7 @@ from bus.settings import Settings
 from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import alone, leading, without_groups
+from bus.testing.cluster import OneProcess, alone, leading, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster, MemoryTarget, Reply
 from bus.testing.spool import MemorySpool
@@ -176,6 +176,7 @@ class Life:
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
             members=members,
+            configuration=OneProcess(),
             leaders=leaders,
             chains=without_groups(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),

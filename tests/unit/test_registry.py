@@ -17,10 +17,8 @@ from bus.domain.subscription import Secret, Subscription
 from bus.errors import ConfigurationError, Conflict, NotFound, SpoolError
 from bus.registry import (
     COLLECTIONS,
-    DESTINATIONS,
     MARK,
     REMOVED,
-    SETTINGS,
     SUBSCRIPTIONS,
     Preference,
     Rates,
@@ -28,7 +26,6 @@ from bus.registry import (
 )
 from bus.security.secrets import SecretBox
 from bus.stores.snapshot import Snapshot
-from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 
 ORDERS = Destination(code="orders", store_rate=5.0)
@@ -258,27 +255,7 @@ async def test_secrets_are_sealed_again_with_a_new_key(store: MemoryStore) -> No
     before = registry.revision
     with pytest.raises(ConfigurationError):
         await registry.refresh()
-    assert registry.revision > before
-
-
-async def test_what_another_process_changes_comes_into_force_within_a_second(store: MemoryStore) -> None:
-    clock = ManualClock()
-    ours, theirs = await reloaded(store), await reloaded(store)
-    following = asyncio.create_task(ours.follow(clock))
-    orders = await theirs.put_destination(ORDERS)
-    await theirs.put_subscription(BILLING)
-    await clock.advance(1)
-    assert ours.destination("orders") == orders
-    assert ours.subscription("orders", "billing").url == "http://a.example/"
-    await theirs.set_rates(Rates(receiver=7))
-    await theirs.set_preference(Preference("rabbitmq-backup"))
-    await theirs.remove_subscription("orders", "billing")
-    await clock.advance(1)
-    assert ours.rates == Rates(receiver=7)
-    assert ours.preference == Preference("rabbitmq-backup")
-    assert not ours.catalog.subscriptions
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
+    assert registry.latest > registry.revision == before
 
 
 async def test_changes_of_two_processes_at_once_are_seen_by_both(store: MemoryStore) -> None:
@@ -346,15 +323,37 @@ async def test_what_a_listener_did_not_take_is_not_taken_for_known(registry: Reg
     assert registry.destination("orders").version == 1
 
 
-async def test_a_change_that_was_not_noted_is_found_in_the_end(store: MemoryStore) -> None:
-    clock = ManualClock()
-    ours = await reloaded(store)
-    following = asyncio.create_task(ours.follow(clock))
-    await store.put(DESTINATIONS, "orders", msgspec.json.encode(ORDERS))
-    await clock.advance(60)
-    assert ours.destination("orders").store_rate == 5.0
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
+async def test_a_state_is_in_force_once_the_listeners_have_it(store: MemoryStore) -> None:
+    """The others take the revision that a process tells for its confirmation."""
+    ours, theirs = await reloaded(store), await reloaded(store)
+    gate = asyncio.Event()
+
+    async def listener(_: Catalog) -> None:
+        await gate.wait()
+
+    ours.listen(listener)
+    await theirs.put_destination(ORDERS)
+    loading = asyncio.create_task(ours.refresh())
+    while ours.latest < theirs.revision:  # noqa: ASYNC110 - no event tells it
+        await asyncio.sleep(0)
+    assert ours.revision < theirs.revision
+    gate.set()
+    await loading
+    assert ours.revision == theirs.revision
+    putting = asyncio.create_task(ours.put_destination(Destination(code="paid")))
+    await asyncio.wait([putting])
+    assert ours.revision == ours.latest > theirs.revision
+
+
+async def test_a_change_is_the_latest_state_also_when_another_process_made_one_before(store: MemoryStore) -> None:
+    ours, theirs = await reloaded(store), await reloaded(store)
+    await theirs.put_destination(Destination(code="paid"))
+    await theirs.pause(("paid", "none"), "")
+    before = ours.revision
+    await ours.put_destination(ORDERS)
+    assert (ours.latest, ours.revision) == (theirs.revision + 1, before)
+    await ours.refresh()
+    assert ours.revision == ours.latest
 
 
 async def test_a_change_that_could_not_be_put_in_force_comes_into_force_by_itself(
@@ -372,29 +371,6 @@ async def test_a_change_that_could_not_be_put_in_force_comes_into_force_by_itsel
     assert "orders" not in registry.catalog.destinations
     await registry.refresh()
     assert registry.destination("orders").version == 1
-
-
-async def test_following_reads_nothing_but_the_revision_while_nothing_changes(store: MemoryStore) -> None:
-    clock = ManualClock()
-    ours, theirs = await reloaded(store), await reloaded(store)
-    listed: list[str] = []
-    plain = store.list
-
-    async def counted(collection, **query):
-        listed.append(collection)
-        return await plain(collection, **query)
-
-    store.list = counted
-    following = asyncio.create_task(ours.follow(clock))
-    await clock.advance(5)
-    await ours.put_destination(ORDERS)
-    await clock.advance(5)
-    assert listed == []
-    await theirs.put_subscription(BILLING)
-    await clock.advance(5)
-    assert listed == [DESTINATIONS, SUBSCRIPTIONS, SETTINGS, REMOVED]
-    following.cancel()
-    await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_what_was_removed_is_remembered_until_it_is_made_again(registry: Registry, store: MemoryStore) -> None:
@@ -457,7 +433,7 @@ async def test_a_running_process_puts_back_what_its_store_loses(store: MemorySto
     registry = Registry(Snapshot(store, tmp_path, COLLECTIONS, MARK), SecretBox(None))
     await registry.put_destination(ORDERS)
     await registry.put_subscription(BILLING)
-    await registry.refresh()
+    await registry.load()
     for collection in COLLECTIONS:
         for found in await store.list(collection):
             await store.delete(collection, found.key)

@@ -248,8 +248,8 @@ async def test_a_server_that_is_wiped_meanwhile_gets_the_kept_configuration_back
     url = database_url(own.url)
     store = await open_store(url)
     registry = Registry(Snapshot(store, tmp_path, COLLECTIONS, MARK), SecretBox(None))
+    await insist(lambda _: registry.load(), None)
     await insist(lambda _: registry.put_destination(Destination(code="orders")), None)
-    await insist(lambda _: registry.refresh(), None)
     await asyncio.to_thread(own.wipe)
     await insist(lambda _: registry.refresh(), None)
     assert registry.trouble

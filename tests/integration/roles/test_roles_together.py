@@ -13,8 +13,13 @@ import pytest
 from standardwebhooks import Webhook
 
 from bus.bootstrap import Offers, load_roles
+from bus.cluster.members import Members
+from bus.domain.destination import Destination
 from bus.domain.lanes import accepted_lane
+from bus.domain.subscription import Subscription
 from bus.errors import ConfigurationError, SpoolLocked, StoreUnavailable
+from bus.registry import Registry
+from bus.security.secrets import SecretBox
 from tests.integration.roles.roles_world import Answer, Subscriber, running, until, until_async
 
 QUICK = ["50ms"]
@@ -45,6 +50,25 @@ async def test_a_message_arrives_signed_byte_for_byte_and_is_traced(tmp_path: Pa
         assert {"connect", "send", "first_byte", "receive"} <= set(attempt["phases"])
         assert trace["completed_at"] >= trace["received_at"] >= trace["sent_at"]
         assert (await bus.client.get(f"/api/v1/messages/{message_id}/body")).content == body
+
+
+async def test_a_change_that_was_answered_before_the_others_saw_a_process_is_in_force_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has read the configuration by then, and accepts nothing before it reads it again."""
+    join = Members.join
+
+    async def changed_before(members: Members) -> None:
+        store = members._documents
+        other = Registry(store, SecretBox(None))
+        await other.put_destination(Destination(code="orders"))
+        await other.put_subscription(Subscription(destination="orders", name="billing", url="http://127.0.0.1:1/"))
+        await join(members)
+
+    monkeypatch.setattr(Members, "join", changed_before)
+    async with running(tmp_path) as bus:
+        trace = await bus.traced(await bus.send(), "retrying")
+        assert [one["subscription"] for one in trace["deliveries"]] == ["billing"]
 
 
 async def test_failures_are_retried_until_they_are_delivered_or_dead(tmp_path: Path, subscriber: Subscriber) -> None:

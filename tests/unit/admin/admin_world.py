@@ -29,7 +29,7 @@ from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoDispatching, alone, leading, over_groups
+from bus.testing.cluster import NoDispatching, OneProcess, alone, leading, over_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.poster import MemoryPoster
 from bus.testing.spool import MemorySpool
@@ -153,6 +153,7 @@ class World:
             egress=self.egress,
             spools=dict(self.spools),
             members=(members := alone(self.store, self.clock)),
+            configuration=OneProcess(),
             leaders=leading(self.store, members, self.clock),
             chains=chains,
             peer_key=(peer_key := PeerKey(self.store, self.clock)),

@@ -88,6 +88,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     ingest = IngestApp(
         Ingest(
             context.registry,
+            context.configuration,
             Forwarding(context.leaders, context.chains, context.peers),
             StrictWriting(context.chains),
             placement,

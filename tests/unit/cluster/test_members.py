@@ -459,6 +459,34 @@ async def test_confirmed_when_every_other_process_has_the_state(world: World) ->
     assert asking.result() is True
 
 
+async def test_one_that_has_joined_just_now_is_waited_for(world: World) -> None:
+    a = world.start("a")
+    await world.clock.advance(2)
+    b = world.add("b")
+    await b.members.join()
+    asking = asyncio.create_task(a.members.confirmed(3, within=2))
+    await world.clock.advance(0.5)
+    assert not asking.done()
+    b.revision = 3
+    await b.members.step()
+    await world.clock.advance(0.5)
+    assert asking.result() is True
+
+
+async def test_it_says_when_it_told_of_itself_and_that_the_store_did_not_answer(world: World) -> None:
+    a = world.start("a")
+    await world.clock.advance(5)
+    assert world.clock.monotonic() - a.members.told_at <= 1.5
+    assert not a.members.is_cut_off
+    a.reach.down = True
+    await world.clock.advance(5)
+    assert world.clock.monotonic() - a.members.told_at >= 4
+    assert a.members.is_cut_off
+    a.reach.down = False
+    await world.clock.advance(2)
+    assert not a.members.is_cut_off
+
+
 async def test_not_confirmed_when_somebody_does_not_say_so_in_time(world: World) -> None:
     a, b = await both(world)
     await b.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from bus.cluster.configuration import Configuration
 from bus.domain.destination import Destination
 from bus.domain.identity import new_id
 from bus.domain.message import Message, decode_message
@@ -19,7 +20,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoOrder, without_groups
+from bus.testing.cluster import NoOrder, OneProcess, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -76,6 +77,7 @@ class World:
         self.router = TransportRouter([self.transport], self.clock)
         self.old = False
         self.claims: Claims | None = None
+        self.configuration: Configuration = OneProcess()
         self.elsewhere: Elsewhere = NoOrder()
         self.chains: Writing = without_groups(self.store, self.clock)
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
@@ -95,6 +97,7 @@ class World:
         self.turned_away = TurnedAway(self.clock)
         self.ingest = Ingest(
             self.registry,
+            self.configuration,
             self.elsewhere,
             StrictWriting(self.chains),
             Placement(self.spool, self.router),

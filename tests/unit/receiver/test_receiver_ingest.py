@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,6 +76,72 @@ async def test_the_answer_waits_for_the_disk(world: World) -> None:
     await world.clock.settle()
     assert not sending.done()
     world.spool.gate.set()
+    assert not (await sending).duplicate
+
+
+class Late:
+    """A configuration in which the last change is put in force by the test."""
+
+    def __init__(self) -> None:
+        self.is_current = False
+        self.waiting: list[Callable[[], None]] = []
+
+    def call_when_current(self, call: Callable[[], None]) -> None:
+        self.waiting.append(call)
+
+    async def until_current(self) -> None:
+        if not self.is_current:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.call_when_current(lambda: waiter.set_result(None))
+            await waiter
+
+    def become_current(self) -> None:
+        self.is_current = True
+        for call in self.waiting:
+            call()
+
+
+@pytest.mark.parametrize("fields", [{}, {"idempotency_key": "once"}])
+async def test_a_message_waits_until_the_configuration_is_current(world: World, fields: dict[str, str]) -> None:
+    world.configuration = late = Late()
+    world.restart()
+    sending = asyncio.create_task(world.send(**fields))
+    await world.clock.settle()
+    assert not (sending.done())
+    assert not (world.stored)
+    await world.destination("orders", "new")
+    late.become_current()
+    await sending
+    assert "new" in world.stored[0].expected
+
+
+async def test_what_is_refused_after_the_wait_is_told_to_who_asks(world: World) -> None:
+    world.configuration = late = Late()
+    world.restart()
+    sending = asyncio.create_task(world.send(destination="nowhere"))
+    await world.clock.settle()
+    late.become_current()
+    with pytest.raises(InvalidDestination):
+        await sending
+
+
+async def test_a_configuration_that_ages_while_a_repetition_is_looked_for_is_read_again(world: World) -> None:
+    world.configuration = late = Late()
+    late.is_current = True
+    world.restart()
+    known = world.ingest._repetitions.known
+
+    async def slow(*of: Any) -> frozenset[bytes]:
+        late.is_current = False
+        world.ingest._repetitions.known = known  # type: ignore[method-assign]
+        return await known(*of)
+
+    world.ingest._repetitions.known = slow  # type: ignore[method-assign]
+    sending = asyncio.create_task(world.send(id=world.id()))
+    await world.clock.settle()
+    assert not (sending.done())
+    assert not (world.stored)
+    late.become_current()
     assert not (await sending).duplicate
 
 

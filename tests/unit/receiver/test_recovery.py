@@ -8,8 +8,8 @@ from bus.domain.message import encode_message
 from bus.ports.spool import NewRecord
 from bus.testing.spool import MemorySpool
 from bus.testing.writes import message
-from receiver import recovery
-from receiver.recovery import newest_unstored
+from receiver import repetitions
+from receiver.repetitions import newest_unstored
 
 
 async def filled(**counts: int) -> MemorySpool:
@@ -37,15 +37,15 @@ async def test_what_the_store_has_is_not_read() -> None:
 
 
 async def test_a_lane_with_many_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_MOST", 100)
+    monkeypatch.setattr(repetitions, "_MOST_RECOVERED", 100)
     found = await numbers(await filled(huge=500, orders=10), await filled(large=200))
     assert {lane: len(of) for lane, of in found.items()} == {"orders": 10, "large": 45, "huge": 45}
     assert found["huge"] == list(range(499, 454, -1))
 
 
 async def test_large_messages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_PAGE", 1)
-    monkeypatch.setattr(recovery, "_MOST_BYTES", 3 * len(encode_message(message(0, destination="orders"))))
+    monkeypatch.setattr(repetitions, "_PAGE", 1)
+    monkeypatch.setattr(repetitions, "_MOST_BYTES", 3 * len(encode_message(message(0, destination="orders"))))
     assert await numbers(await filled(orders=9)) == {"orders": [8, 7, 6]}
 
 
