@@ -134,7 +134,7 @@ class AsyncSpool:
         self._driver.wake(self._section, consumer)
 
     async def settle(self) -> None:
-        """Return when all acks, attachments and detachments made so far are durable and done."""
+        """Return when all acks, attachments and detachments made so far are durable."""
         await self._driver.settle()
 
     def attach(self, lane: str, consumer: str) -> None:

@@ -184,7 +184,7 @@ class BlockingSpool:
             self._turn.notify_all()
 
     def settle(self) -> None:
-        """Return when all acks, attachments and detachments made so far are durable and done."""
+        """Return when all acks, attachments and detachments made so far are durable."""
         self._check()
         with self._turn:
             self._settle()

@@ -74,7 +74,7 @@ class Driver:
             self._ready_waiters.pop((section, consumer), None)
 
     async def settle(self) -> None:
-        """Return when all changes made so far are durable and done."""
+        """Return when all changes made so far are durable."""
         target = self.engine.cursors.changes
         while True:
             self.engine.check()

@@ -161,7 +161,7 @@ class Engine:
 
     def commit(self) -> None:
         """Make the transaction durable; may run in another thread."""
-        self.file.commit()
+        self.gathered.commit(self.file)
 
     def committed(self) -> Batch:
         """Take over what became durable; returns the batch, whose entries can be answered."""

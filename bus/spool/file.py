@@ -269,13 +269,20 @@ class SpoolFile:
         found = self._select(query, (first, last))
         return found[0] if found else None
 
-    def sizes(self, first: int, last: int, limit: int) -> list[tuple[int, int]]:
-        """Return position and payload bytes of up to ``limit`` records of a range."""
-        query = (
-            "SELECT position, coalesce(length(CAST(payload AS BLOB)), 0) FROM record"
-            " WHERE position BETWEEN ? AND ? LIMIT ?"
-        )
-        return self._select(query, (first, last, limit))
+    def sizes(self, first: int, last: int, limit: int, max_bytes: int) -> tuple[list[tuple[int, int]], bool]:
+        """Return position and payload bytes of up to ``limit`` records of a range, without reading the payloads.
+
+        Stops at ``max_bytes`` of payload. The flag says that the range holds no more.
+        """
+        query = "SELECT position, coalesce(length(payload), 0) FROM record WHERE position BETWEEN ? AND ? LIMIT ?"
+        found: list[tuple[int, int]] = []
+        size = 0
+        for row in self.db.execute(query, (first, last, limit)):
+            found.append(row)
+            size += row[1]
+            if size >= max_bytes:
+                return found, False
+        return found, len(found) < limit
 
     def count(self, first: int, last: int) -> tuple[int, int, int]:
         """Count a range the long way: records, payload bytes, last position (0 when empty)."""

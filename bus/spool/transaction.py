@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -15,7 +16,11 @@ from bus.spool.record import LANE_SHIFT, OVERHEAD, SEQUENCE_MASK, Row, pack_key,
 from bus.spool.section import Cursor, Lane, Section
 
 SWEEP = 1000
-"""Records that one commit removes for a consumer that was detached."""
+"""Records that one commit removes for consumers that were detached."""
+SWEEP_BYTES = 4 << 20
+"""Bytes of payload from which on a commit removes no more for them."""
+SWEEP_CURSORS = 64
+"""Detached consumers that one commit looks at."""
 
 
 class Entry:
@@ -43,10 +48,11 @@ class Batch:
     entries: list[Entry] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     doomed: list[int] = field(default_factory=list)
+    swept: list[int] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     fresh: list[Lane] = field(default_factory=list)
     cursors: list[tuple[Cursor, int]] = field(default_factory=list)
-    gone: list[Cursor] = field(default_factory=list)
+    gone: dict[Cursor, None] = field(default_factory=dict)
     dropped: list[tuple[int, str]] = field(default_factory=list)
     damage: list[DamageRow] = field(default_factory=list)
 
@@ -75,10 +81,8 @@ class Transactions:
         )
 
     def is_settled(self, changes: int) -> bool:
-        """Whether the first so many changes are durable, and no detached consumer is still being swept."""
-        if self.durable >= changes:
-            return not self.cursors.ending
-        return self.batch is None and not self.pending
+        """Whether the first so many changes are durable."""
+        return self.durable >= changes or (self.batch is None and not self.pending)
 
     def add(self, entry: Entry) -> None:
         """Have an append be part of the next transaction."""
@@ -172,6 +176,13 @@ class Transactions:
         if self.unmarked:
             file.save_tallies([TallyRow(-1, 0, 0, 0, 0)])
 
+    def commit(self, file: SpoolFile) -> None:
+        """Delete what was swept, and make the transaction durable; slow, may run in another thread."""
+        if self.batch is not None and self.batch.swept:
+            # Here, since SQLite reads all pages of a large record to free them.
+            file.delete(runs(self.batch.swept))
+        file.commit()
+
     def committed(self) -> Batch:
         """Take over what became durable; returns the batch, whose entries can be answered."""
         batch = self.batch
@@ -206,10 +217,10 @@ class Transactions:
         assert batch is not None  # noqa: S101
         self.batch = None
         cursors = self.cursors
-        cursors.doomed[:0] = batch.doomed
+        cursors.doomed[:0] = batch.doomed + batch.swept
         cursors.touched.update(dict.fromkeys(batch.lanes))
         cursors.dirty.update({cursor: None for cursor, _ in batch.cursors})
-        cursors.ending.update(dict.fromkeys(batch.gone))
+        cursors.ending.update(batch.gone)
         cursors.dropped.update(dict.fromkeys(batch.dropped))
         self.damage.found.update({row.position: row for row in batch.damage})
         for cursor in batch.gone:
@@ -258,29 +269,62 @@ class Transactions:
         entry.finished = []
 
     def _sweep(self, file: SpoolFile, batch: Batch) -> None:
-        """Let go of a bounded number of records that a detached consumer never finished."""
-        cursors = self.cursors
-        cursor = next(iter(cursors.ending))
-        lane = cursor.lane
-        found = [size for position in cursor.holes() for size in file.sizes(position, position, 1)]
-        cursor.held.clear()
-        cursor.back.clear()
-        ahead = file.sizes(cursor.next, lane.committed, SWEEP)
-        cursor.next = ahead[-1][0] + 1 if len(ahead) == SWEEP else lane.committed + 1
-        for position, size in found + ahead:
+        """Let go of a bounded part of what detached consumers never finished, of each in turn."""
+        ending = self.cursors.ending
+        records, size = SWEEP, SWEEP_BYTES
+        for cursor in list(islice(ending, SWEEP_CURSORS)):
+            found, is_all = _take_unfinished(file, cursor, records, size)
+            self._let_go(batch, cursor.lane, found)
+            self.cursors.mark(cursor)
+            self.cursors.touch(cursor.lane)
+            del ending[cursor]
+            if is_all:
+                self._end(batch, cursor)
+            else:
+                ending[cursor] = None
+            records -= len(found)
+            size -= sum(taken for _, taken in found)
+            if records <= 0 or size <= 0:
+                break
+
+    def _let_go(self, batch: Batch, lane: Lane, found: Sequence[tuple[int, int]]) -> None:
+        """Have the records removed that no consumer needs any more."""
+        for position, size in found:
             if position in self.damage.found:  # counted out already, and deleted by this very commit
                 continue
             if lane.is_done(position):
-                cursors.doom(lane, position, size or 0)
-        cursors.mark(cursor)
-        if len(ahead) < SWEEP:
-            del cursors.ending[cursor]
-            batch.gone.append(cursor)
-            lane.remove(cursor.consumer)
-            cursors.dropped[lane.no, cursor.consumer] = None
-            for other in lane.cursors.values():
-                cursors.mark(other)
-        cursors.touch(lane)
+                batch.swept.append(position)
+                self.cursors.cache.drop(position)
+                self.cursors.discount(lane, 1, size + OVERHEAD)
+
+    def _end(self, batch: Batch, cursor: Cursor) -> None:
+        lane = cursor.lane
+        batch.gone[cursor] = None
+        lane.remove(cursor.consumer)
+        self.cursors.dropped[lane.no, cursor.consumer] = None
+        for other in lane.cursors.values():
+            self.cursors.mark(other)
+
+
+def _take_unfinished(file: SpoolFile, cursor: Cursor, limit: int, left: int) -> tuple[list[tuple[int, int]], bool]:
+    """Take records that a consumer never finished; return positions and bytes, and whether it has none any more.
+
+    At most ``limit``, and none after ``left`` bytes.
+    """
+    lane = cursor.lane
+    found: list[tuple[int, int]] = []
+    for position in cursor.holes()[:limit]:
+        if left <= 0:
+            return found, False
+        cursor.forget(position)
+        for row in file.sizes(position, position, 1, left)[0]:
+            found.append(row)
+            left -= row[1]
+    if cursor.held or cursor.back or left <= 0 or len(found) >= limit:
+        return found, False
+    ahead, is_all = file.sizes(cursor.next, lane.committed, limit - len(found), left)
+    cursor.next = lane.committed + 1 if is_all else ahead[-1][0] + 1
+    return found + ahead, is_all
 
 
 def tally_row(lane: Lane) -> TallyRow:

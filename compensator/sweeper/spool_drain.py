@@ -99,6 +99,7 @@ class SpoolDrain:
                         await work(spools[name])
                     finally:
                         await spools[name].settle()
+            await _wait_for_sweeps(list(spools.values()))
             stats = [spool.stats() for spool in spools.values()]
         left = sum(found.records for found in stats)
         removed = not left and not any(found.damaged for found in stats) and remove(directory)
@@ -184,6 +185,15 @@ class SpoolDrain:
             running.cancel()
         if not is_done and not feed.up:
             raise StoreError("the store does not take what the spool holds")
+
+
+async def _wait_for_sweeps(spools: Sequence[Spool]) -> None:
+    """Wait until the records are removed that only detached consumers had not finished."""
+    before = -1
+    while (left := sum(spool.totals().records for spool in spools)) and left != before:
+        before = left
+        for spool in spools:
+            await spool.settle()
 
 
 def _readable(records: Sequence[Record]) -> list[tuple[Record, Message]]:

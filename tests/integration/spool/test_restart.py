@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
+from collections.abc import Iterable
 from pathlib import Path
 
 import apsw
@@ -13,7 +15,7 @@ from bus.ports.spool import NewRecord, Record
 from bus.spool import AsyncSpool, BlockingSpool, Options
 from bus.spool.cursors import WINDOW
 from bus.spool.file import SpoolFile
-from bus.spool.transaction import SWEEP
+from bus.spool.transaction import SWEEP, SWEEP_BYTES
 
 
 def records(count: int, lane: str = "a", size: int = 10) -> list[NewRecord]:
@@ -33,6 +35,13 @@ def query(directory: Path, sql: str) -> list[tuple[object, ...]]:
         return list(db.execute(sql))
     finally:
         db.close()
+
+
+def commit(spool: BlockingSpool) -> None:
+    """Make one commit, and no further one."""
+    spool._engine.write()
+    spool._engine.commit()
+    spool._engine.committed()
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -143,19 +152,85 @@ def test_a_detached_consumer_is_swept_in_bounded_steps_and_over_a_kill(tmp_path:
     spool.ack("slow", held[:2])
     spool.settle()
     spool.detach("a", "slow")
-    spool._engine.write()
-    spool._engine.commit()
-    spool._engine.committed()
+    commit(spool)
     left = spool.stats().records
     assert 3 * SWEEP - 2 - SWEEP - 7 <= left < 3 * SWEEP
     spool._engine.crash()
     with BlockingSpool(tmp_path) as spool:
         assert [row.consumer for row in spool.stats().consumers] == ["send"]
         spool.settle()
-        assert spool.stats().records == 0
+        assert spool.stats().records > 0
+        while spool.stats().records:
+            spool.settle()
+        spool.settle()
         assert query(tmp_path, "SELECT count(*) FROM record") == [(0,)]
         assert query(tmp_path, "SELECT consumer FROM cursor") == [("send",)]
         assert spool.stats().damaged == 0
+
+
+async def test_nothing_waits_for_the_backlog_of_a_detached_consumer(tmp_path: Path) -> None:
+    async with await AsyncSpool.open(tmp_path, Options(consumers=())) as spool:
+        spool.attach("big", "gone")
+        spool.attach("other", "store")
+        await spool.append(records(20 * SWEEP, "big"))
+        await spool.append(records(2 * WINDOW, "other"))
+        spool.detach("big", "gone")
+        spool.attach("new", "sub")
+        await spool.settle()
+        for _ in range(2):
+            found = await spool.claim("store", WINDOW, "other")
+            assert len(found) == WINDOW
+            spool.ack("store", found)
+        assert spool.stats().records > 5 * SWEEP
+        while spool.stats().records:
+            await spool.settle()
+
+
+def test_one_commit_sweeps_many_consumers_that_were_detached(tmp_path: Path) -> None:
+    lanes = [f"lane {number}" for number in range(50)]
+    with BlockingSpool(tmp_path, Options(consumers=())) as spool:
+        for lane in lanes:
+            spool.attach(lane, "sub")
+            spool.append(records(2, lane))
+            spool.detach(lane, "sub")
+        commit(spool)
+        assert spool.stats().records == 0
+
+
+def test_a_commit_sweeps_few_large_records_and_reads_none_of_them(tmp_path: Path) -> None:
+    with BlockingSpool(tmp_path, Options(consumers=("sub",), cache_bytes=0)) as spool:
+        for _ in range(16):
+            spool.append(records(1, size=1 << 20))
+        held = take(spool, 8, "sub")
+        spool.ack("sub", held[:1])
+    with BlockingSpool(tmp_path, Options(consumers=())) as spool:
+        spool.detach("a", "sub")
+        reads = spool._engine.file.db.status
+        reads(apsw.SQLITE_DBSTATUS_CACHE_MISS, True)
+        spool._engine.write()
+        assert reads(apsw.SQLITE_DBSTATUS_CACHE_MISS)[0] < 100
+        spool._engine.commit()
+        spool._engine.committed()
+        assert 15 > spool.stats().records >= 15 - SWEEP_BYTES // 2**20 - 1
+        while spool.stats().records:
+            spool.settle()
+        assert query(tmp_path, "SELECT count(*) FROM record") == [(0,)]
+
+
+async def test_what_is_swept_is_deleted_in_the_thread_that_commits(tmp_path: Path) -> None:
+    threads: list[str] = []
+
+    class Watched(SpoolFile):
+        def delete(self, ranges: Iterable[tuple[int, int]]) -> None:
+            threads.append(threading.current_thread().name)
+            super().delete(ranges)
+
+    async with await AsyncSpool.open(tmp_path, Options(consumers=("sub",), file_class=Watched)) as spool:
+        await spool.append(records(10))
+        spool.detach("a", "sub")
+        while spool.stats().records:
+            await spool.settle()
+    assert threads == ["spool-commit"]
 
 
 def test_a_lane_without_a_consumer_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Outgoing
+from bus.spool.transaction import SWEEP
 from bus.testing.cluster import alone, leading
 from bus.testing.store import tell_nobody
 from bus.testing.transport import MemoryTransport
@@ -118,6 +119,16 @@ async def test_a_receivers_messages_are_published_and_stored(ground: Ground) -> 
     assert swept == (directory, 300, 0, True)
     assert ground.published() == [one.id for one in sent]
     assert await ground.store.trace(sent[-1].id) is not None
+    assert not directory.exists()
+
+
+async def test_what_only_a_removed_subscription_had_is_removed_however_much_it_is(ground: Ground) -> None:
+    directory = await ground.direct(*(message(number) for number in range(50)), more=[b"x"] * 4 * SWEEP)
+    async with open_left(directory) as spools:
+        spools["direct"].detach(DESTINATION, "billing")
+        await spools["direct"].settle()
+        assert spools["direct"].totals().records > 0
+    assert (await ground.drain.drain(directory)).removed
     assert not directory.exists()
 
 
