@@ -358,6 +358,8 @@ class Chains:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if (sender := self._strict[code].sender) is not None:
+            sender.end()  # its task may have been canceled before it began
         await self._strict.pop(code).leave(is_removed=self._catalog.has_left(code))
 
     async def _tend(self, found: _Strict) -> None:

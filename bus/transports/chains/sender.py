@@ -25,7 +25,7 @@ class _Request(NamedTuple):
 class StrictSender:
     """One write at a time; what comes meanwhile goes with the next one, in the order in which it came.
 
-    ``run`` must be running.
+    What is asked for waits for ``run``, and is refused from ``end`` on.
     """
 
     def __init__(self, code: str, rules: ChainSender, driver: ChainDriver) -> None:
@@ -34,6 +34,7 @@ class StrictSender:
         self._driver = driver
         self._requests: deque[_Request] = deque()
         self._came = asyncio.Event()
+        self._has_ended = False
 
     async def send(self, messages: Sequence[Message], producer: int = 0) -> int:
         """Have messages written in order; return how many, from the first, two copies hold for sure.
@@ -43,11 +44,11 @@ class StrictSender:
         Raises
         ------
         NotLeader
-            Another process or another producer sends; nothing was written.
+            Another process or another producer sends, or this process has ended; nothing was written.
         LeaseLost
             Their producer is not the one any more.
         """
-        if not self._rules.tenure.is_held:
+        if self._has_ended or not self._rules.tenure.is_held:
             raise self.elsewhere()
         request = _Request(
             messages, Admission(self._rules.tenure.epoch, producer), asyncio.get_running_loop().create_future()
@@ -86,9 +87,15 @@ class StrictSender:
                     if not await self._write(self._next()):
                         self._refuse_all()
         finally:
-            for request in self._requests:
-                if not request.answer.done():
-                    request.answer.set_exception(_broken_off())
+            self.end()
+
+    def end(self) -> None:
+        """Refuse what waits, and all that comes later."""
+        self._has_ended = True
+        while self._requests:
+            request = self._requests.popleft()
+            if not request.answer.done():
+                request.answer.set_exception(_broken_off())
 
     def _next(self) -> list[_Request]:
         """Take requests that can be written together: of one tenure and one producer."""

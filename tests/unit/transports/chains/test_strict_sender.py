@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
+from bus.domain.catalog import Catalog
+from bus.errors import NotLeader
 from bus.ports.broker_group import AWAY, Standing
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
+from bus.transports.chains.sender import StrictSender
 from tests.unit.transports.chains.chains_world import CODE, world_of
 
 
@@ -24,6 +29,30 @@ class Hung(MemoryGroup):
             return await super().standing(destination, subscriptions)
         await self._clock.sleep(3)
         return AWAY
+
+
+async def test_nobody_waits_for_a_process_that_has_ended() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        assert await chains.send(CODE, world.messages(1)) == 1
+        await world.end("one")
+        async with asyncio.timeout(30):
+            with pytest.raises(NotLeader):
+                await chains.send(CODE, world.messages(1))
+
+
+async def test_what_waits_for_a_sender_that_ends_before_it_began_is_refused() -> None:
+    async with world_of() as world:
+        chains = await world.begin("one")
+        found = chains._strict[CODE]
+        assert found.rules is not None
+        found.sender = StrictSender(CODE, found.rules, found.driver)
+        waiting = asyncio.create_task(found.sender.send(world.messages(1)))
+        await asyncio.sleep(0)
+        await chains.apply(Catalog())
+        async with asyncio.timeout(30):
+            with pytest.raises(NotLeader):
+                await waiting
 
 
 async def test_while_no_group_takes_messages_all_that_wait_are_told_so_at_once() -> None:
