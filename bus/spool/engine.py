@@ -34,7 +34,7 @@ from bus.spool.transaction import Batch, Entry, Transactions, cursor_row, tally_
 _log = logging.getLogger("bus.spool")
 
 CHECKPOINT_PAGES = 1000
-"""The log is copied into the file when it reaches this many pages (4 MiB)."""
+"""The log is copied into the file when it has so many pages (4 MiB), or so many more than at the last copy."""
 BALLAST = 6 << 20
 """Bytes kept for a full disk, laid with the first checkpoint: enough to empty the log into the file."""
 READ_BYTES = 4 << 20
@@ -69,6 +69,7 @@ class Engine:
         self._room = 0
         self._room_at: float | None = None
         self._room_total = 0
+        self._copied = 0
         try:
             self.cursors = Cursors(options.plan, options.cache_bytes)
             self._sections = tuple(self.cursors.sections.values())
@@ -89,8 +90,12 @@ class Engine:
 
     @property
     def checkpoint_due(self) -> bool:
-        """Whether the log has grown enough to be copied into the file."""
-        return self.file.wal_pages >= CHECKPOINT_PAGES
+        """Whether the log has grown enough since the last copy to be copied into the file.
+
+        What was copied stays in the log as long as somebody else reads it.
+        """
+        pages = self.file.wal_pages
+        return pages >= CHECKPOINT_PAGES and (pages < self._copied or pages - self._copied >= CHECKPOINT_PAGES)
 
     def room(self, section: Section, lane: str) -> Room:
         """Return what a lane's destination holds in a section, and what an append without urgency could add."""
@@ -174,7 +179,7 @@ class Engine:
 
     def _empty_log(self) -> None:
         """Copy the log into the file, and note it before the log is written anew."""
-        self.file.checkpoint()
+        self._copied = self.file.checkpoint()
         if self.file.has_all:
             try:
                 self._mark.empty()

@@ -233,6 +233,31 @@ async def test_what_is_swept_is_deleted_in_the_thread_that_commits(tmp_path: Pat
     assert threads == ["spool-commit"]
 
 
+def test_a_long_reader_costs_no_checkpoint_with_each_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bus.spool.engine.CHECKPOINT_PAGES", 50)
+    copied: list[int] = []
+
+    class Counted(SpoolFile):
+        def checkpoint(self, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE) -> int:
+            copied.append(self.wal_pages)
+            return super().checkpoint(mode)
+
+    with BlockingSpool(tmp_path, Options(file_class=Counted)) as spool:
+        spool.append(records(1))
+        reader = apsw.Connection(str(tmp_path / "spool.db"))
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM record").fetchall()
+        copied.clear()
+        for _ in range(100):
+            spool.append(records(1, size=10_000))
+        assert len(copied) < 20
+        assert spool._engine.file.wal_pages > 300, "the log cannot begin anew"
+        reader.close()
+        for _ in range(100):
+            spool.append(records(1, size=10_000))
+        assert spool._engine.file.wal_pages < 100, "it does again"
+
+
 def test_a_lane_without_a_consumer_is_refused(tmp_path: Path) -> None:
     with BlockingSpool(tmp_path, Options(consumers=())) as spool:
         with pytest.raises(SpoolError, match="no consumer"):
