@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
@@ -26,7 +27,6 @@ _MOST: Final = 2048
 _PROBE: Final = 1
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 5.0
-_HELD: Final = 0.1
 _NAMED: Final = 10
 _ENDING: Final = 5.0
 """Seconds that a stop waits for what transports were just given; what they confirm later is published again."""
@@ -55,6 +55,10 @@ class SpoolPublisher:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._moving: set[str] = set()
         self._is_store_away = False
+        self._catalog = registry.catalog
+        # By destination, what a worker waits for while its destination is paused or missing.
+        self._held: dict[str, asyncio.Event] = {}
+        registry.listen(self._follow)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Publish until ``stopping``, and end what is under way; what is not published stays in the spool."""
@@ -82,6 +86,13 @@ class SpoolPublisher:
         if destination not in self._lanes and self._group is not None:
             self._lanes[destination] = self._group.create_task(self._work(destination))
 
+    async def _follow(self, catalog: Catalog) -> None:
+        """Have the workers look again whose destinations have changed, or are missing."""
+        changed, self._catalog = catalog.since(self._catalog).destinations, catalog
+        for code, event in self._held.items():
+            if code in changed or code not in catalog.destinations:
+                event.set()
+
     def count(self, message: Message) -> None:
         """Count and tell of a message that was accepted right into its transport's queue."""
         self._publisher.count(message)
@@ -90,10 +101,9 @@ class SpoolPublisher:
         backoff, limit = _FIRST_BACKOFF, _BATCH
         while self._group is not None:
             await self._spool.wait(PUBLISH, lane)
-            destination = self._registry.catalog.destinations.get(lane)
-            is_held = destination.paused if destination is not None else self._is_missing(lane)
-            if is_held:
-                await self._clock.sleep(_HELD)
+            destination = self._catalog.destinations.get(lane)
+            if destination.paused if destination is not None else self._is_missing(lane):
+                await self._wait_for_change(lane)
                 continue
             records = await self._spool.claim(PUBLISH, limit, lane)
             self._moving.add(lane)
@@ -110,6 +120,14 @@ class SpoolPublisher:
                 await self._clock.sleep(backoff)
                 backoff = min(backoff * 2, _LONGEST_BACKOFF)
 
+    async def _wait_for_change(self, lane: str) -> None:
+        """Return once the configuration of a destination may have changed."""
+        event = self._held[lane] = asyncio.Event()
+        try:
+            await event.wait()
+        finally:
+            del self._held[lane]
+
     @property
     def trouble(self) -> Said:
         """What waits for destinations that the configuration lacks; empty when nothing does."""
@@ -125,7 +143,7 @@ class SpoolPublisher:
 
     def _is_missing(self, destination: str) -> bool:
         """Whether the configuration lacks a destination, though nobody is known to have removed it."""
-        catalog = self._registry.catalog
+        catalog = self._catalog
         return destination not in catalog.destinations and (self._registry.is_old or not catalog.has_left(destination))
 
     async def _move(self, destination: Destination | None, records: list[Record]) -> _Moved:

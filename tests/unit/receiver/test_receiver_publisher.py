@@ -295,8 +295,10 @@ async def test_a_paused_destination_holds_until_it_is_resumed(world: World) -> N
         await world.clock.advance(3600)
         assert on_transport(world) == []
         assert waiting(world) == 1
+        assert world.clock.sleepers == 0, "nothing looks again and again"
+        await world.destination("mails", "billing")
         await world.destination("orders")
-        await world.clock.advance(0.2)
+        await world.clock.settle()
         assert on_transport(world) == [b"1"]
 
 
@@ -351,13 +353,14 @@ async def test_messages_of_a_removed_destination_leave_the_spool(world: World) -
 async def test_messages_of_a_destination_that_was_lost_wait_until_it_is_made_again(world: World) -> None:
     await world.destination("bare", "shop")
     await world.send(b"1", "bare")
-    known, world.registry.catalog = world.registry.catalog, Catalog()
+    known = world.registry.catalog
+    await world.registry._enforce(Catalog())
     async with publishing(world):
         await world.clock.advance(10)
         assert waiting(world, "bare") == 1
         assert "bare" in str(world.publisher.trouble)
-        world.registry.catalog = known
-        await world.clock.advance(10)
+        await world.registry._enforce(known)
+        await world.clock.settle()
         assert on_transport(world, "bare") == [b"1"]
         assert world.publisher.trouble == ""
 
@@ -366,12 +369,14 @@ async def test_with_an_old_configuration_messages_of_an_unknown_destination_wait
     await world.destination("bare", "shop")
     await world.send(b"1", "bare")
     known = world.registry.catalog
-    world.registry.catalog, world.old = Catalog(), True
+    world.old = True
+    await world.registry._enforce(Catalog())
     async with publishing(world):
         await world.clock.advance(10)
         assert waiting(world, "bare") == 1
-        world.registry.catalog, world.old = known, False
-        await world.clock.advance(10)
+        world.old = False
+        await world.registry._enforce(known)
+        await world.clock.settle()
         assert on_transport(world, "bare") == [b"1"]
 
 
