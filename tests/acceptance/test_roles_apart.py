@@ -66,10 +66,10 @@ def test_dispatchers_that_come_and_go_share_the_permits(tmp_path: Path) -> None:
     with SubscriberProcess(tmp_path, "/slow=delay:0.05") as subscriber, Cluster(tmp_path) as bus:
         bus.admin.destination("orders")
         bus.admin.subscription("orders", "slow", subscriber.url("/slow"), max_concurrency=MOST)
-        ids = [_send(bus, number) for number in range(150)]
+        ids = _pile_up(bus, range(150))
         wait_until(lambda: len(_nodes(subscriber)) > 50, within=60, what="a third is delivered")
         bus.add("dispatcher")
-        ids += [_send(bus, number) for number in range(150, 250)]
+        ids += _pile_up(bus, range(150, 250))
         wait_until(lambda: len(_nodes(subscriber)) > 170, within=60, what="most is delivered")
         leaving = bus.of("dispatcher")[0]
         assert leaving.stop() == 0
@@ -86,6 +86,14 @@ def _send(bus: Cluster, number: int) -> str:
     answer = receivers[number % len(receivers)].admin.send("orders", b'{"n":%d}' % number)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["id"])
+
+
+def _pile_up(bus: Cluster, numbers: range) -> list[str]:
+    """Send messages that wait together, so that they take all permits however slowly they are sent."""
+    bus.admin.pause("orders", "slow", paused=True)
+    ids = [_send(bus, number) for number in numbers]
+    bus.admin.pause("orders", "slow", paused=False)
+    return ids
 
 
 def _nodes(subscriber: SubscriberProcess) -> list[str]:
