@@ -51,6 +51,8 @@ from bus.ports.spans import NO_SPANS
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.ports.transport import Transport
+from bus.posters.answer import AnswerLimits
+from bus.posters.connection import Limits
 from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
 from bus.registry import COLLECTIONS, MARK, Listener, Registry
@@ -73,6 +75,9 @@ VERSION: Final = version("pier-bus")
 _PERMITS: Final = "permits.json"
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
+_REACHED_WITHIN: Final = 1.0
+_LONGEST_ANSWER: Final = 32 << 20
+"""Bytes that another process may answer."""
 
 
 @asynccontextmanager
@@ -118,8 +123,9 @@ async def open_context(
         poster = HttpPoster(egress, pool_limits=_POOL)
         opened.push_async_callback(poster.close)
         peer_key = PeerKey(kept, clock)
-        peers = Peers(peer_key)
-        opened.push_async_callback(peers.close)
+        to_peers = peer_poster()
+        opened.push_async_callback(to_peers.close)
+        peers = Peers(peer_key, to_peers)
         box = SecretBox(settings.secret_key or None, settings.secret_key_old or None)
         registry = Registry(kept, box, lambda: kept.is_old)
         owner = opened.enter_context(claim_name(settings.data, roles))
@@ -346,6 +352,13 @@ def _egress(settings: Settings) -> EgressPolicy:
     return EgressPolicy(
         _entries(settings.egress_allow), _entries(settings.egress_deny), allow_loopback=settings.is_loopback
     )
+
+
+def peer_poster() -> HttpPoster:
+    """Return what calls other processes of the bus, wherever they are; to be closed by whoever called."""
+    anybody = EgressPolicy(("0.0.0.0/0", "::/0"))
+    limits = Limits(dns=_REACHED_WITHIN, connect=_REACHED_WITHIN)
+    return HttpPoster(anybody, limits=limits, answer_limits=AnswerLimits(body=_LONGEST_ANSWER, kept=_LONGEST_ANSWER))
 
 
 def _entries(text: str) -> list[str]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hmac
 import secrets
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 import msgspec
 
 from bus.cluster.member import Member
-from bus.errors import Conflict, PeerUnavailable, StoreError
+from bus.errors import Conflict, EgressDenied, PeerUnavailable, StoreError
 from bus.ports.clock import Clock
+from bus.ports.poster import Poster, PostResult, Target
 from bus.ports.store import DocumentStore
 from bus.sentences import sentence
-
-if TYPE_CHECKING:
-    import httpx
 
 PREFIX: Final = "/internal/v1"
 MESSAGES: Final = f"{PREFIX}/messages"
@@ -28,7 +27,6 @@ CONTENT_TYPE: Final = "application/vnd.msgpack"
 _SETTINGS: Final = "settings"
 _KEY: Final = "peer-key"
 _TIMEOUT: Final = 5.0
-_CONNECT: Final = 1.0
 _QUICK: Final = 1.0
 _OK: Final = 200
 _UNKNOWN: Final = 401
@@ -91,16 +89,17 @@ class PeerKey:
 
 
 class Peers:
-    """Calls to other processes, over connections that are kept."""
+    """Calls to other processes, over connections that are kept.
 
-    def __init__(self, key: PeerKey) -> None:
+    Parameters
+    ----------
+    poster
+        Calls any address, and keeps the whole of an answer.
+    """
+
+    def __init__(self, key: PeerKey, poster: Poster) -> None:
         self._key = key
-
-    @cached_property
-    def _client(self) -> httpx.AsyncClient:
-        import httpx  # noqa: PLC0415 - a process that is alone asks nobody
-
-        return httpx.AsyncClient(trust_env=False)
+        self._poster = poster
 
     async def ask(self, member: Member, path: str, content: object = None) -> bytes:
         """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
@@ -124,16 +123,16 @@ class Peers:
     async def _call(self, member: Member, path: str, content: object, timeout: float) -> bytes:  # noqa: ASYNC109
         body = msgspec.msgpack.encode(content)
         answer = await self._post(member, path, body, timeout)
-        if answer.status_code == _UNKNOWN:
+        if answer.status == _UNKNOWN:
             await self._renew()
             answer = await self._post(member, path, body, timeout)
-        if answer.status_code != _OK:
+        if answer.status != _OK:
             # One that failed in the middle may have acted on a part.
-            failed = answer.status_code >= _FAILED
+            failed = (status := answer.status or 0) >= _FAILED
             raise PeerUnavailable(
-                sentence("{url} answered {status}", url=member.url, status=answer.status_code), indeterminate=failed
+                sentence("{url} answered {status}", url=member.url, status=status), indeterminate=failed
             )
-        return answer.content
+        return answer.response
 
     async def _renew(self) -> None:
         """Read the secret again: a store that was wiped has another one."""
@@ -144,23 +143,38 @@ class Peers:
                 sentence("the secret of this bus cannot be read: {error}", error=str(error))
             ) from error
 
-    async def _post(self, member: Member, path: str, body: bytes, timeout: float) -> httpx.Response:  # noqa: ASYNC109
-        import httpx  # noqa: PLC0415
-
-        # Of the client itself: an address that no request can be made to.
-        never_sent = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
+    async def _post(self, member: Member, path: str, body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
+        """Return an answer that is whole."""
         headers = {"authorization": self._key.header, "content-type": CONTENT_TYPE}
-        limits = httpx.Timeout(timeout, connect=_CONNECT)
         try:
-            return await self._client.post(f"{member.url}{path}", content=body, headers=headers, timeout=limits)
-        except (*never_sent, httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise PeerUnavailable(
-                sentence("{url} does not answer: {error}", url=member.url, error=repr(error)), indeterminate=False
-            ) from error
-        except Exception as error:  # of connecting to an impossible port, to name one that is not the client's own
-            raise PeerUnavailable(
-                sentence("{url} broke off: {error}", url=member.url, error=repr(error)), indeterminate=True
-            ) from error
+            target = self._poster.target(f"{member.url}{path}", headers)
+        except (EgressDenied, ValueError) as error:
+            raise _silent(member, repr(error), indeterminate=False) from error
+        found = await self._once(target, body, timeout)
+        if found is None:
+            raise _silent(member, "the connection was closed", indeterminate=True)
+        if found.failure is not None or not found.is_whole:
+            raise _silent(
+                member,
+                found.error or "the answer is cut off",
+                indeterminate=found.indeterminate or found.status is not None,
+            )
+        return found
+
+    async def _once(self, target: Target, body: bytes, timeout: float) -> PostResult | None:  # noqa: ASYNC109
+        """POST on a kept connection or a new one; None when a kept one was closed without an answer.
+
+        The process may have acted on it then: another life of it would not recognise a repetition.
+        """
+        waiter = _Once()
+        ongoing = self._poster.begin(target, [], body, timeout, waiter)
+        if ongoing is None:
+            return await self._poster.post(target, [], body, timeout)
+        try:
+            return await waiter.told
+        except asyncio.CancelledError:
+            ongoing.cancel()
+            raise
 
     async def lives(self, member: Member) -> bool:
         """Whether it is this process that answers, and not another one that has its URL by now.
@@ -168,13 +182,33 @@ class Peers:
         A later life of it counts: it goes on with the permits of the one before.
         """
         try:
-            answer = await self._client.get(f"{member.url}/healthz", timeout=_QUICK)
-            found = msgspec.json.decode(answer.content, type=Alive)
-        except Exception:  # noqa: BLE001 - whatever it is, this process did not answer
+            target = self._poster.target(f"{member.url}/healthz", {}, method="GET")
+            answer = await self._poster.post(target, [], b"", _QUICK)
+            found = msgspec.json.decode(answer.response, type=Alive)
+        except (EgressDenied, ValueError):  # whatever it is, this process did not answer
             return False
-        return answer.status_code == _OK and found.owner == member.owner
+        return answer.status == _OK and found.owner == member.owner
 
-    async def close(self) -> None:
-        """Close all connections."""
-        if "_client" in self.__dict__:
-            await self._client.aclose()
+
+class _Once:
+    """Waits for a POST on a kept connection, and has it not made again."""
+
+    def __init__(self) -> None:
+        self.told: asyncio.Future[PostResult | None] = asyncio.get_running_loop().create_future()
+
+    def set_result(self, result: PostResult, /) -> None:
+        """Learn what came of it."""
+        if not self.told.done():
+            self.told.set_result(result)
+
+    def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
+        """Learn that the connection was closed."""
+        post.close()
+        if not self.told.done():
+            self.told.set_result(None)
+
+
+def _silent(member: Member, error: str, *, indeterminate: bool) -> PeerUnavailable:
+    return PeerUnavailable(
+        sentence("{url} does not answer: {error}", url=member.url, error=error), indeterminate=indeterminate
+    )

@@ -106,8 +106,8 @@ class PostWaiter(Protocol):
 class Poster(Protocol):
     """Sends one request at a time over kept connections; never follows redirects, never retries an answered POST."""
 
-    def target(self, url: str, headers: dict[str, str]) -> Target:
-        """Parse a URL and its constant headers once.
+    def target(self, url: str, headers: dict[str, str], method: str = "POST") -> Target:
+        """Parse a URL and its constant headers once; ``method`` is sent instead of POST.
 
         Raises
         ------

@@ -99,12 +99,12 @@ class HttpPoster:
         """Connections that wait for a request."""
         return len(self._pool)
 
-    def target(self, url: str, headers: dict[str, str]) -> HttpTarget:
+    def target(self, url: str, headers: dict[str, str], method: str = "POST") -> HttpTarget:
         """Parse a URL and its constant headers once; see `Poster.target`.
 
         A request's own header of the same name as a constant one is left out.
         """
-        return HttpTarget(url, self._egress.check_url(url), headers)
+        return HttpTarget(url, self._egress.check_url(url), headers, method)
 
     async def post(
         self,

@@ -75,6 +75,8 @@ class HttpTarget:
         The URL taken apart and checked.
     headers
         Sent with every request. They win over a request's own header of the same name.
+    method
+        Of the request.
 
     Raises
     ------
@@ -84,7 +86,7 @@ class HttpTarget:
 
     __slots__ = ("_head", "_lines", "_taken", "endpoint", "key", "url")
 
-    def __init__(self, url: str, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, endpoint: Endpoint, headers: Mapping[str, str], method: str = "POST") -> None:
         self.url = url
         self.endpoint = endpoint
         self.key = (endpoint.scheme, endpoint.host, endpoint.port)
@@ -92,7 +94,7 @@ class HttpTarget:
         self._lines: dict[str, str] = {}
         defaults = {name: value for name, value in _DEFAULTS.items() if name not in self._taken}
         constant = _encode([_line(name) + value for name, value in {**defaults, **headers}.items()])
-        first = f"POST {endpoint.path} HTTP/1.1\r\nhost: {endpoint.authority}\r\naccept-encoding: identity"
+        first = f"{method} {endpoint.path} HTTP/1.1\r\nhost: {endpoint.authority}\r\naccept-encoding: identity"
         self._head = first.encode("ascii") + constant
 
     def render(self, headers: Sequence[tuple[str, str]], body: bytes) -> tuple[bytes, bytes]:

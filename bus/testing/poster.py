@@ -91,7 +91,7 @@ class MemoryPoster:
         """Set what the subscriber does, request by request; the last repeats. Without a script it answers 200."""
         self._scripts[url] = deque(replies)
 
-    def target(self, url: str, headers: dict[str, str]) -> MemoryTarget:
+    def target(self, url: str, headers: dict[str, str], method: str = "POST") -> MemoryTarget:  # noqa: ARG002
         """Parse a URL and its constant headers; see `Poster.target`."""
         return MemoryTarget(url, self._egress, headers)
 

@@ -180,7 +180,7 @@ class Life:
             leaders=leaders,
             chains=without_groups(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
-            peers=Peers(peer_key),
+            peers=Peers(peer_key, world.poster),
             rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
             claims=None,
             own_events=(own_events := OwnEvents(world.store, lambda: False)),

@@ -14,6 +14,7 @@ from admin.app import make_app
 from admin.services import AdminServices
 from bus.bootstrap import Context, Offers, introspect
 from bus.bootstrap.feeding import make_feed
+from bus.bootstrap.opening import peer_poster
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.message import Message
@@ -157,7 +158,7 @@ class World:
             leaders=leading(self.store, members, self.clock),
             chains=chains,
             peer_key=(peer_key := PeerKey(self.store, self.clock)),
-            peers=Peers(peer_key),
+            peers=Peers(peer_key, peer_poster()),
             own_events=(own_events := OwnEvents(self.store, lambda: False)),
             rollups=(rollups := Rollups(self.store, self.clock, "owner-1", lambda: None)),
             claims=None,

@@ -14,7 +14,10 @@ from bus.cluster.member import COLLECTION, Member
 from bus.cluster.peers import PeerKey
 from bus.cluster.report import REPORT
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
+from bus.ports.poster import Phases, PostFailure, PostResult
 from bus.ports.spool import NewRecord
+from bus.posters.http import HttpPoster
+from bus.security.egress import EgressPolicy
 from bus.serving import Gateway
 from bus.testing.writes import NOON, message, row
 from tests.unit.admin.admin_world import World, problem, subscribed
@@ -36,6 +39,30 @@ class Network:
         await self.hosts[host](scope, receive, send)
 
 
+class AsgiPoster(HttpPoster):
+    """Posts to applications."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        super().__init__(EgressPolicy(allow_loopback=True))
+        self._client = client
+
+    async def post(
+        self,
+        target: Any,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        timeout: float,  # noqa: ASYNC109 - the port's name
+    ) -> PostResult:
+        head = target.shown(headers, b"")
+        no_phases = Phases(None, None, None, None, None, None)
+        try:
+            async with asyncio.timeout(timeout):
+                found = await self._client.post(target.url, headers=head, content=body)
+        except (TimeoutError, httpx.ConnectError) as error:
+            return PostResult(None, PostFailure.CONNECT, repr(error), False, 0.0, no_phases, None, b"")
+        return PostResult(found.status_code, None, "", False, 0.0, no_phases, None, found.content)
+
+
 async def hangs(*_: object) -> None:
     await asyncio.Event().wait()
 
@@ -49,12 +76,10 @@ async def world() -> World:
 async def network(world: World) -> AsyncIterator[Network]:
     """Have what this process asks of others go to applications of the test."""
     made = Network()
-    peers = world.context.peers
-    await peers.close()
-    peers._client = httpx.AsyncClient(transport=httpx.ASGITransport(made))
     await world.context.peer_key.load()
-    yield made
-    await peers.close()
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(made)) as client:
+        world.context.peers._poster = AsgiPoster(client)
+        yield made
 
 
 async def join(world: World, *roles: str, owner: str = "other") -> World:

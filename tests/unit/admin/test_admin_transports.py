@@ -158,7 +158,6 @@ async def test_the_direct_queues_of_all_dispatchers_count(world: World, client: 
     _, by_name = await transports(client)
     assert [line["waiting"] for line in by_name["direct"]["subscriptions"]] == [None, None]
     assert by_name["direct"]["drained"] is None
-    await world.context.peers.close()
 
 
 async def test_a_transport_that_was_left_and_taken_again_is_the_present_one(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 import pytest
 
+from bus.bootstrap.opening import peer_poster
 from bus.cluster.member import Member
 from bus.cluster.peers import MESSAGES, ROOM, Alive, PeerKey, Peers
 from bus.errors import PeerUnavailable, StoreUnavailable
@@ -101,9 +102,9 @@ def at(url: str) -> Member:
 
 @pytest.fixture
 async def peers(store: CountedStore, clock: ManualClock) -> AsyncIterator[Peers]:
-    made = Peers(await loaded(store, clock))
-    yield made
-    await made.close()
+    poster = peer_poster()
+    yield Peers(await loaded(store, clock), poster)
+    await poster.close()
 
 
 def says(*answers: bytes | None) -> tuple[Handler, list[bytes]]:
@@ -156,14 +157,11 @@ async def test_an_answer_says_whether_it_may_have_acted(
     assert caught.value.indeterminate is indeterminate
 
 
-IMPOSSIBLE = "http://127.0.0.1:99999"
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[::1", "ftp://127.0.0.1", "", IMPOSSIBLE])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[::1", "ftp://127.0.0.1", "", "http://127.0.0.1:99999"])
 async def test_an_address_that_nobody_has_is_nobody(peers: Peers, url: str) -> None:
     with pytest.raises(PeerUnavailable) as caught:
         await peers.call(at(url), MESSAGES, [])
-    assert caught.value.indeterminate is (url == IMPOSSIBLE)
+    assert not caught.value.indeterminate
     assert not await peers.lives(at(url))
 
 
@@ -200,3 +198,25 @@ async def test_another_one_at_the_url_does_not_answer_for_a_process(peers: Peers
     handler, _ = says(b"200 " + answer)
     async with peer(handler) as member:
         assert not await peers.lives(member)
+
+
+async def test_a_call_is_not_made_again_when_a_kept_connection_is_closed(peers: Peers) -> None:
+    """Its process may have acted on it, and another life of it would not recognise the second one."""
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            await reader.readexactly(1)
+            writer.write(b"HTTP/1.1 200 x\r\ncontent-length: 2\r\n\r\nok")
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        member = at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert await peers.call(member, MESSAGES, []) == b"ok"
+        with pytest.raises(PeerUnavailable) as caught:
+            await peers.call(member, MESSAGES, [])
+    assert caught.value.indeterminate
+    assert len(heads) == 2

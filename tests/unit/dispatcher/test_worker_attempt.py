@@ -79,10 +79,10 @@ class Fickle(MemoryPoster):
 
     denying = True
 
-    def target(self, url: str, headers: dict[str, str]):
+    def target(self, url: str, headers: dict[str, str], method: str = "POST"):
         if self.denying:
             raise EgressDenied("The address is private.")
-        return super().target(url, headers)
+        return super().target(url, headers, method)
 
 
 async def test_a_url_that_is_denied_fails_each_attempt_with_the_reason(world: World) -> None:

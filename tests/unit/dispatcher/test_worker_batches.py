@@ -399,8 +399,8 @@ async def test_it_can_be_switched_on_and_off_while_messages_flow(world: World) -
 class Denying(MemoryPoster):
     """Lets nobody be called."""
 
-    def target(self, url: str, headers: dict[str, str]):
-        raise ValueError(f"{url} is broken by {len(headers)} headers")
+    def target(self, url: str, headers: dict[str, str], method: str = "POST"):
+        raise ValueError(f"{method} {url} is broken by {len(headers)} headers")
 
 
 async def test_a_request_that_cannot_be_made_fails_each_message(world: World) -> None:
@@ -410,7 +410,7 @@ async def test_a_request_that_cannot_be_made_fails_each_message(world: World) ->
         await world.clock.advance(2.5)
         failed = await world.outcomes()
     assert statuses(failed) == [Status.RETRYING] * 3
-    assert {outcome.reason for outcome in failed} == {f"{URL} is broken by 2 headers"}
+    assert {outcome.reason for outcome in failed} == {f"POST {URL} is broken by 2 headers"}
 
 
 async def test_a_sample_is_a_batch_of_one(world: World) -> None:
