@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from admin.deps import Reader, ServicesDep
 from admin.models.responses.summaries import PeriodView, SharedView, SummaryView, ValueView
 from admin.models.selection import SelectionBody
+from admin.requests.audited import AuditedRoute
 from admin.requests.masking import MasksDep
 from admin.requests.queries import SelectionQuery, searched_view
 from admin.showing.masks import Masks
@@ -21,7 +22,7 @@ from bus.errors import AccessDenied
 from bus.ports.clock import Clock
 from bus.ports.store import Searched, TraceStore
 
-router = APIRouter(prefix="/messages", tags=["messages"])
+router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 PATIENCE: Final = 1.0
 MOST: Final = 5_000
 _PAGE: Final = 500

@@ -80,6 +80,7 @@ async def test_an_admin_who_asks_sees_everything_and_the_log_says_so(world: Worl
         trace = await client.get(f"/messages/{one.id}", params={"unmasked": "true"})
         await client.get(f"/messages/{one.id}", params={"unmasked": "false"})
         gone = await client.get("/messages/nothing", params={"unmasked": "true"})
+        summary = await client.get("/messages/summary", params={"unmasked": "true"})
         entries = (await client.get("/audit", params={"what": "messages"})).json()["items"]
     assert body.content == BODY
     assert "bus-masked" not in body.headers
@@ -87,6 +88,7 @@ async def test_an_admin_who_asks_sees_everything_and_the_log_says_so(world: Worl
     assert trace.json()["message"]["headers"]["Authorization"] == "Basic c2VjcmV0"
     assert trace.json()["deliveries"][0]["attempts"][0]["response"] == "no: " + BODY.decode()
     assert gone.status_code == 404
+    assert summary.json()["messages"] == 1
     found = [(entry["resource"], entry["changes"], entry["status"]) for entry in reversed(entries)]
     asked = {"unmasked": {"before": None, "after": "true"}}
     assert found == [
@@ -94,6 +96,7 @@ async def test_an_admin_who_asks_sees_everything_and_the_log_says_so(world: Worl
         (f"messages/{one.id}", asked, 200),
         (f"messages/{one.id}", {"unmasked": {"before": None, "after": "false"}}, 200),
         ("messages/nothing", asked, 404),
+        ("messages/summary", asked, 200),
     ]
 
 
