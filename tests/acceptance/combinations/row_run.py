@@ -82,6 +82,8 @@ class RowRun:
 
     def _send(self, way: Entry, drafts: list[Draft]) -> None:
         for start in range(0, len(drafts), _STEP):
+            if self._row.act == "configuration":
+                self._add()
             some = drafts[start : start + _STEP]
             answers = way.send(some)
             now = time.time()
@@ -128,9 +130,12 @@ class RowRun:
                 if row.subscription != "resumed":
                     retried(lambda: self._admin.pause(row.code, "main", paused=False))
                 main.windows.append(Window(begin, time.time() + 1))
-            case "configuration":
-                self._subscribe("late", {})
-                self._expected.append(Expected(self._path("late"), since=time.time(), bound=SLOTS))
+
+    def _add(self) -> None:
+        """Add a subscription, which gets what is sent from now on, also while processes start."""
+        name = f"late-{len(self._expected)}"
+        self._subscribe(name, {})
+        self._expected.append(Expected(self._path(name), since=time.time(), bound=SLOTS))
 
     def _resend(self) -> None:
         """Have two messages delivered to the neighbour once more."""
