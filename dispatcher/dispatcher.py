@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus import garbage
 from bus.cluster.activity import Activity
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
@@ -111,7 +112,8 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             log = group.create_task(self._dependencies.outcomes.run())
             self._group = group
-            await self.apply(catalog)
+            with garbage.lasting():
+                await self.apply(catalog)
             await stopping.wait()
             async with self._changing:
                 self._group = None

@@ -144,10 +144,10 @@ async def _serve(
                     has_pages="admin" in roles,
                 )
             )
+            garbage.settle()
             serving = group.create_task(server.serve(sockets=door.listeners))
             await server.serves.wait()
             following = [group.create_task(work) for work in (context.keyring.follow(context.clock), disks.run())]
-            garbage.settle()
             if door.channel is not None and door.is_first:
                 from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only
 
