@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Code, optional_time
-from admin.models.responses.base import Listing
+from admin.models.responses.base import Listing, encoded
 from admin.models.responses.conditions import ConditionView
 from bus.domain.health.conditions import Condition
 from bus.sentences import sentence_of
@@ -16,13 +17,13 @@ from bus.sentences import sentence_of
 router = APIRouter(tags=["subscriptions"])
 
 
-@router.get("/conditions")
+@router.get("/conditions", response_model=Listing[ConditionView])
 async def list_conditions(
     services: ServicesDep,
     principal: ReaderOfSome,
     destination: Annotated[Code | None, Query(description="Of this one alone.")] = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
-) -> Listing[ConditionView]:
+) -> Response:
     """Return how each subscription does now, the worst first: one word, the reason, and what waits for it.
 
     ``state`` is ``breaker_open``, ``failing`` (a tenth of the attempts or more), ``saturated``, ``paused``,
@@ -34,8 +35,12 @@ async def list_conditions(
         for one in services.observatory.conditions(sight)
         if destination in (None, one.destination) and principal.may("read", one.destination)
     ]
+    return await asyncio.to_thread(_worst, found, limit)
+
+
+def _worst(found: list[Condition], limit: int) -> Response:
     worst = sorted(found, key=lambda one: (one.state.rank, one.destination, one.subscription))
-    return Listing(items=[_view(one) for one in worst[:limit]])
+    return encoded(Listing(items=[_view(one) for one in worst[:limit]]))
 
 
 def _view(one: Condition) -> ConditionView:

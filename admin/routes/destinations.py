@@ -12,7 +12,7 @@ from admin.deps import Configurer, Reader, ReaderOfSome, ServicesDep
 from admin.models.base import Code
 from admin.models.configuration import DestinationBody
 from admin.models.repair import ReleaseBody
-from admin.models.responses.base import Listing
+from admin.models.responses.base import Listing, encoded
 from admin.models.responses.configuration import DestinationView
 from admin.models.responses.ordering import ReleasedView
 from admin.requests.audited import AuditedRoute, Noting, NotingDep
@@ -26,12 +26,12 @@ from bus.sentences import sentence
 router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 
 
-@router.get("")
-async def list_destinations(services: ServicesDep, principal: ReaderOfSome) -> Listing[DestinationView]:
+@router.get("", response_model=Listing[DestinationView])
+def list_destinations(services: ServicesDep, principal: ReaderOfSome) -> Response:
     """Return by code all destinations that the key may read."""
     found = services.context.registry.catalog.destinations
     codes = [code for code in sorted(found) if principal.may("read", code)]
-    return Listing(items=[DestinationView.of(found[code]) for code in codes])
+    return encoded(Listing(items=[DestinationView.of(found[code]) for code in codes]))
 
 
 @router.get("/{code}")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from admin.deps import Configurer, Reader, ServicesDep
 from admin.models.base import optional_time
 from admin.models.configuration import EmptiedBody, PreferenceBody, RatesBody
-from admin.models.responses.base import Listing
+from admin.models.responses.base import Listing, encoded
 from admin.models.responses.configuration import StoreRatesView
 from admin.models.responses.operations import ClustersView, ClusterView, ConsumerView, HealthView, OwnSpoolView
 from admin.requests.audited import AuditedRoute, NotingDep
@@ -21,10 +21,10 @@ from bus.sentences import sentence_of
 router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
 
-@router.get("/spools")
-async def list_spools(services: ServicesDep, _: Reader) -> Listing[OwnSpoolView]:
+@router.get("/spools", response_model=Listing[OwnSpoolView])
+async def list_spools(services: ServicesDep, _: Reader) -> Response:
     """Return the local queues of this process and how far each consumer is behind."""
-    return Listing(items=[_spool_view(name, spool) for name, spool in services.context.spools.items()])
+    return encoded(Listing(items=[_spool_view(name, spool) for name, spool in services.context.spools.items()]))
 
 
 @router.get("/rates")

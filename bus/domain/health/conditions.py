@@ -32,7 +32,10 @@ class State(enum.StrEnum):
     @property
     def rank(self) -> int:
         """0 for the worst."""
-        return list(State).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {state: rank for rank, state in enumerate(State)}
 
 
 class Condition(NamedTuple):
