@@ -110,7 +110,7 @@ class Membership:
         finally:
             self._leaving.set()
             # In a task of its own: in one that was cancelled, Python 3.11.2 takes a deadline for another cancellation.
-            await cancelled_once(self._leave(consumer), within=self._config.request_timeout + 2 * _LEAVE_WITHIN)
+            await cancelled_once(self._leave(consumer), within=3 * (self._config.request_timeout + _LEAVE_WITHIN))
 
     def _make(self) -> Any:
         config = self._config
