@@ -19,16 +19,17 @@ from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_size, encode_message
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
-from bus.errors import BusError, Conflict, InvalidMessage
+from bus.errors import BusError, Conflict, InvalidMessage, StoreUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
-from bus.ports.spool import NewRecord, Spool, Waiter, tell
+from bus.ports.spool import NewRecord, Spool, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
+from bus.sentences import sentence
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
 from receiver.destinations import find_destination, no_producers
@@ -170,8 +171,9 @@ class Ingest:
         return self._elsewhere.is_here(destination)
 
     def awaits_disk_alone(self, destination: str) -> bool:
-        """Whether nothing but this process's disk has to be awaited for a message, as a rule."""
-        return self.is_here(destination) and not self._strict.is_strict(destination)
+        """Whether nothing but this process's disk has to be awaited for a message."""
+        is_here = self._configuration.is_current and self.is_here(destination)
+        return is_here and not self._strict.is_strict(destination)
 
     def limit(self, destination: str) -> int:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
@@ -185,6 +187,7 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored.
         """
+        await self.until_current()
         if draft.id or draft.repeats or not self.awaits_disk_alone(draft.destination):
             (answer,) = await self.accept([draft], principal)
             if isinstance(answer, BusError):
@@ -206,9 +209,7 @@ class Ingest:
         BusError
             Why it is refused; nothing of it was stored, and the waiter is not told.
         """
-        if not self._configuration.is_current:
-            self._configuration.call_when_current(partial(self._accept_later, draft, principal, waiter))
-            return
+        self._require_current()
         destination = self._examine(draft, principal)
         message = self._stamp(draft, destination, self._clock.now())
         payload = encode_message(message)
@@ -217,11 +218,13 @@ class Ingest:
         record = _record(message, payload, place)
         place.spool.append_with((record,), _Storing(message, partial(self._note, place), waiter))
 
-    def _accept_later(self, draft: Draft, principal: Principal, waiter: Waiter[Accepted]) -> None:
-        try:
-            self.accept_with(draft, principal, waiter)
-        except BusError as error:
-            tell(waiter, error)
+    def _require_current(self) -> None:
+        """Refuse what came before the configuration was too old, since its destination may be another one's now."""
+        if not self._configuration.is_current:
+            raise StoreUnavailable(
+                sentence("the configuration could not be read in time; this message is not accepted"),
+                hint=sentence("send it again: nothing of it was stored"),
+            )
 
     async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
@@ -260,15 +263,11 @@ class Ingest:
     async def _accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
         """Accept what is accepted here."""
         scopes = [_scope(draft, principal) for draft in drafts]
-        while True:
-            claimed = await self._repetitions.known(drafts, scopes)
-            if self._configuration.is_current:
-                break
-            self._repetitions.settle(claimed, {})
-            await self.until_current()
+        claimed = await self._repetitions.known(drafts, scopes)
         stored: Stored = asyncio.get_running_loop().create_future()
         call = _Call(principal, {}, stored, [], {}, {}, {})
         try:
+            self._require_current()
             # Until the append nothing is awaited, so that no other call begins to store the same messages.
             call.places.update(self._places(drafts))
             answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]

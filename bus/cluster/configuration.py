@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import Final, Protocol
 
 from bus.cluster.members import Members
@@ -18,8 +16,8 @@ CONFIRMED_WITHIN: Final = 2.0
 """Seconds after which a change is answered, also when a process has not confirmed it."""
 # With some time to spare between the reading of the configuration and the stamp of a message.
 _CURRENT_FOR: Final = 1.5
-# Of a process that was silent for longer, the others may not wait for its confirmation.
-_TOLD_WITHIN: Final = 4.0
+# Of a process that was silent for 5 s the others do not wait for its confirmation; what is read counts for 1.5 s more.
+_TOLD_WITHIN: Final = 3.0
 _PATIENCE: Final = 2.0
 _AGAIN: Final = 0.1
 _FOLLOW: Final = 0.5
@@ -34,10 +32,6 @@ class Configuration(Protocol):
     @property
     def is_current(self) -> bool:
         """Whether every change is in force here that was answered until now, as far as the store can be reached."""
-        ...
-
-    def call_when_current(self, call: Callable[[], None]) -> None:
-        """Have a function called once ``is_current``, within some seconds."""
         ...
 
     async def until_current(self) -> None:
@@ -70,27 +64,23 @@ class ConfigurationFollower:
         self._members = members
         self._clock = clock
         self._read_at = float("-inf")
+        self._failed_at = float("inf")
         self._is_cut_off = False
         self._wanted = asyncio.Event()
-        # Since when (monotonic seconds) each call waits.
-        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
+        # Since when (monotonic seconds) each caller waits.
+        self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
 
     @property
     def is_current(self) -> bool:
         """Whether every change is in force here that was answered until now, as far as the store can be reached."""
-        is_read = self._clock.monotonic() - self._read_at < _CURRENT_FOR
-        return is_read or self._is_cut_off or self._members.is_cut_off
-
-    def call_when_current(self, call: Callable[[], None]) -> None:
-        """Have a function called once ``is_current``, within some seconds; ``run`` must be running."""
-        self._waiting.append((self._clock.monotonic(), call))
-        self._wanted.set()
+        return self._is_cut_off or self._clock.monotonic() - self._read_at < _CURRENT_FOR
 
     async def until_current(self) -> None:
-        """Return once ``is_current``."""
+        """Return once ``is_current``, within some seconds; ``run`` must be running."""
         while not self.is_current:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.call_when_current(partial(_wake, waiter))
+            self._waiting.append((self._clock.monotonic(), waiter))
+            self._wanted.set()
             await waiter
 
     async def run(self) -> None:
@@ -116,13 +106,18 @@ class ConfigurationFollower:
             await (self._registry.load() if everything else self._registry.refresh())
         except StoreError as error:
             _log.debug("the configuration stays as it was while the store does not answer: %s", error)
-            self._is_cut_off = True
+            # One failure may be what is left of a time when this process stood still, and others changed something.
+            self._is_cut_off = self._is_cut_off or begun > self._failed_at
+            self._failed_at = min(self._failed_at, self._clock.monotonic())
         else:
+            self._failed_at = float("inf")
             if is_known:
-                self._read_at, self._is_cut_off = begun, False
+                self._read_at = begun
+                # Of a store that answers so slowly, messages do not wait for each answer.
+                self._is_cut_off = self._is_cut_off and self._clock.monotonic() - begun >= _CURRENT_FOR
 
     async def _give_up(self) -> None:
-        """Have the calls made that wait for too long: messages are accepted while the store cannot be reached."""
+        """Have nobody wait for too long: messages are accepted while the store cannot be reached."""
         while True:
             await self._wanted.wait()
             await self._clock.sleep(_PATIENCE)
@@ -132,9 +127,6 @@ class ConfigurationFollower:
 
     def _release(self) -> None:
         while self._waiting and self.is_current:
-            self._waiting.popleft()[1]()
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+            waiter = self._waiting.popleft()[1]
+            if not waiter.done():
+                waiter.set_result(None)

@@ -97,8 +97,6 @@ class Members:
         Returns whether the dispatcher follows ``shares``; until then the document keeps the earlier view.
     told_at
         When (monotonic seconds) this process last began to write its document, of those times that the store took it.
-    is_cut_off
-        Whether the store did not answer when it was last asked.
     """
 
     def __init__(
@@ -126,7 +124,6 @@ class Members:
         self._has_changed = asyncio.Event()
         self._version: int | None = None
         self.told_at = float("-inf")
-        self.is_cut_off = False
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
@@ -259,10 +256,8 @@ class Members:
             await self._look()
             await self._check_silent()
         except StoreError as error:
-            self.is_cut_off = True
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
-            self.is_cut_off = False
             await self._settle_shares()
         if self.is_reshared():
             self._pulse.forgive(doubts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
@@ -52,10 +52,6 @@ class OneProcess:
     """The configuration of a process that is alone: what is in force is what a person was told."""
 
     is_current = True
-
-    def call_when_current(self, call: Callable[[], None]) -> None:
-        """Call at once."""
-        call()
 
     async def until_current(self) -> None:
         """Return at once."""

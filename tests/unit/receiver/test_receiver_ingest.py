@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -84,21 +83,15 @@ class Late:
 
     def __init__(self) -> None:
         self.is_current = False
-        self.waiting: list[Callable[[], None]] = []
-
-    def call_when_current(self, call: Callable[[], None]) -> None:
-        self.waiting.append(call)
+        self._current = asyncio.Event()
 
     async def until_current(self) -> None:
         if not self.is_current:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.call_when_current(lambda: waiter.set_result(None))
-            await waiter
+            await self._current.wait()
 
     def become_current(self) -> None:
         self.is_current = True
-        for call in self.waiting:
-            call()
+        self._current.set()
 
 
 @pytest.mark.parametrize("fields", [{}, {"idempotency_key": "once"}])
@@ -125,7 +118,8 @@ async def test_what_is_refused_after_the_wait_is_told_to_who_asks(world: World) 
         await sending
 
 
-async def test_a_configuration_that_ages_while_a_repetition_is_looked_for_is_read_again(world: World) -> None:
+async def test_a_message_is_refused_whose_configuration_ages_while_a_repetition_is_looked_for(world: World) -> None:
+    """Its destination may be another process's by now."""
     world.configuration = late = Late()
     late.is_current = True
     world.restart()
@@ -137,12 +131,21 @@ async def test_a_configuration_that_ages_while_a_repetition_is_looked_for_is_rea
         return await known(*of)
 
     world.ingest._repetitions.known = slow  # type: ignore[method-assign]
-    sending = asyncio.create_task(world.send(id=world.id()))
-    await world.clock.settle()
-    assert not (sending.done())
+    with pytest.raises(StoreUnavailable, match="could not be read in time"):
+        await world.send(id="01a1fdfa-4664-7000-8000-000000000001")
     assert not (world.stored)
     late.become_current()
-    assert not (await sending).duplicate
+    assert not (await world.send(id="01a1fdfa-4664-7000-8000-000000000001")).duplicate
+
+
+async def test_a_message_is_refused_whose_configuration_ages_while_its_body_comes(world: World) -> None:
+    world.configuration = late = Late()
+    world.restart()
+    assert not world.ingest.awaits_disk_alone("orders")
+    with pytest.raises(StoreUnavailable, match="could not be read in time"):
+        world.ingest.accept_with(Draft("orders", b""), ANYONE, asyncio.get_running_loop().create_future())
+    late.become_current()
+    assert world.ingest.awaits_disk_alone("orders")
 
 
 async def test_what_nobody_waits_for_any_more_is_accepted_all_the_same(world: World) -> None:
