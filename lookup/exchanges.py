@@ -95,7 +95,7 @@ class Exchanges:
             self._pool.give(key, connection)
         if not answer.complete or answer.stored > len(answer.body):
             raise Failed("the answer was cut off, or is larger than any nsqlookupd's")
-        return answer.status, answer.body
+        return answer.status, bytes(answer.body)
 
     def _connection(self, key: Key, address: str) -> Connection:
         lost = functools.partial(self._pool.drop, key)

@@ -35,7 +35,7 @@ from bus.cluster.kept import ViewFile
 from bus.cluster.leaders import Leaders
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
-from bus.cluster.peers import PeerKey, Peers
+from bus.cluster.peers import LONGEST_ANSWER, PeerKey, Peers
 from bus.cluster.waiting import holds_any, unstored
 from bus.cluster.writing_again import WritingAgain
 from bus.domain.catalog import Catalog
@@ -76,8 +76,6 @@ _PERMITS: Final = "permits.json"
 # Many subscriptions may share a host, each with its own max_concurrency.
 _POOL: Final = PoolLimits(per_host=2048, total=8192)
 _REACHED_WITHIN: Final = 1.0
-_LONGEST_ANSWER: Final = 32 << 20
-"""Bytes that another process may answer."""
 
 
 @asynccontextmanager
@@ -358,7 +356,7 @@ def peer_poster() -> HttpPoster:
     """Return what calls other processes of the bus, wherever they are; to be closed by whoever called."""
     anybody = EgressPolicy(("0.0.0.0/0", "::/0"))
     limits = Limits(dns=_REACHED_WITHIN, connect=_REACHED_WITHIN)
-    return HttpPoster(anybody, limits=limits, answer_limits=AnswerLimits(body=_LONGEST_ANSWER, kept=_LONGEST_ANSWER))
+    return HttpPoster(anybody, limits=limits, answer_limits=AnswerLimits(body=LONGEST_ANSWER, kept=LONGEST_ANSWER))
 
 
 def _entries(text: str) -> list[str]:

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import hmac
 import secrets
+from collections import defaultdict
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +30,11 @@ _SETTINGS: Final = "settings"
 _KEY: Final = "peer-key"
 _TIMEOUT: Final = 5.0
 _QUICK: Final = 1.0
+_AT_ONCE: Final = 100
+"""Calls of one process that another one has to answer at a time."""
+_BYTES_PER_SECOND: Final = 1 << 20
+LONGEST_ANSWER: Final = 32 << 20
+"""Bytes from which on an answer is taken for cut off."""
 _OK: Final = 200
 _UNKNOWN: Final = 401
 _FAILED: Final = 500
@@ -100,6 +107,8 @@ class Peers:
     def __init__(self, key: PeerKey, poster: Poster) -> None:
         self._key = key
         self._poster = poster
+        # Of each process, by its URL.
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, _AT_ONCE))
 
     async def ask(self, member: Member, path: str, content: object = None) -> bytes:
         """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
@@ -150,10 +159,19 @@ class Peers:
             target = self._poster.target(f"{member.url}{path}", headers)
         except (EgressDenied, ValueError) as error:
             raise _silent(member, repr(error), indeterminate=False) from error
-        found = await self._once(target, body, timeout)
+        turn = self._turns[member.url]
+        try:
+            async with asyncio.timeout(timeout):
+                await turn.acquire()
+        except TimeoutError as error:
+            raise _silent(member, "too many calls wait for its answers", indeterminate=False) from error
+        try:
+            found = await self._once(target, body, timeout + len(body) / _BYTES_PER_SECOND)
+        finally:
+            turn.release()
         if found is None:
             raise _silent(member, "the connection was closed", indeterminate=True)
-        if found.failure is not None or not found.is_whole:
+        if found.failure is not None or not found.is_whole or len(found.response) >= LONGEST_ANSWER:
             raise _silent(
                 member,
                 found.error or "the answer is cut off",
@@ -172,9 +190,9 @@ class Peers:
             return await self._poster.post(target, [], body, timeout)
         try:
             return await waiter.told
-        except asyncio.CancelledError:
-            ongoing.cancel()
-            raise
+        finally:
+            if waiter.told.cancelled():
+                ongoing.cancel()
 
     async def lives(self, member: Member) -> bool:
         """Whether it is this process that answers, and not another one that has its URL by now.

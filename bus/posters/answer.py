@@ -69,7 +69,8 @@ class Answer:
 
     def reset(self) -> None:
         """Forget the last answer."""
-        self._head = self.body = b""
+        self._head = b""
+        self.body: bytes | bytearray = b""
         self._received = self._stored = self.status = 0
         self.complete = self.keep_alive = False
 
@@ -143,7 +144,11 @@ class Answer:
         """Keep the first bytes."""
         limits = self._limits
         if self._stored < limits.kept:
-            self.body = (self.body + data if self._stored else data)[: limits.kept]
+            if self._stored:
+                self.body = bytearray(self.body) if isinstance(self.body, bytes) else self.body
+                self.body += data[: limits.kept - len(self.body)]
+            else:
+                self.body = data[: limits.kept]
         self._stored += len(data)
         if self._stored > limits.body:
             self._cut()

@@ -133,7 +133,8 @@ class HttpPoster:
         try:
             found = await waiter.told
         except asyncio.CancelledError:
-            ongoing.cancel()
+            if waiter.told.cancelled():  # else somebody else may use the connection by now
+                ongoing.cancel()
             waiter.leave()
             raise
         return found if isinstance(found, PostResult) else await found
@@ -325,10 +326,10 @@ def _result(
         retry_after = answer.retry_after
         date, whole = answer.date if retry_after else None, answer.complete
         return _new(
-            PostResult, (answer.status, None, "", False, duration, phases, retry_after, answer.body, date, whole)
+            PostResult, (answer.status, None, "", False, duration, phases, retry_after, bytes(answer.body), date, whole)
         )
     reached = reached or connection.sent > 0.0
-    return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, answer.body)
+    return PostResult(None, failure.kind, failure.error, reached, duration, phases, None, bytes(answer.body))
 
 
 def _unsent(dial: Dial, failure: Failure, duration: float, *, reached: bool) -> PostResult:
