@@ -311,19 +311,22 @@ def _take_unfinished(file: SpoolFile, cursor: Cursor, limit: int, left: int) -> 
 
     At most ``limit``, and none after ``left`` bytes.
     """
-    lane = cursor.lane
+    lane, holes = cursor.lane, cursor.holes()
     found: list[tuple[int, int]] = []
-    for position in cursor.holes()[:limit]:
+    taken: list[int] = []
+    for position in holes[:limit]:
         if left <= 0:
-            return found, False
-        cursor.forget(position)
+            break
+        taken.append(position)
         for row in file.sizes(position, position, 1, left)[0]:
             found.append(row)
             left -= row[1]
-    if cursor.held or cursor.back or left <= 0 or len(found) >= limit:
-        return found, False
-    ahead, is_all = file.sizes(cursor.next, lane.committed, limit - len(found), left)
-    cursor.next = lane.committed + 1 if is_all else ahead[-1][0] + 1
+    has_room = len(taken) == len(holes) and left > 0 and len(found) < limit
+    ahead, is_all = file.sizes(cursor.next, lane.committed, limit - len(found), left) if has_room else ([], False)
+    for position in taken:  # only now, since what a reading fails on is taken again
+        cursor.forget(position)
+    if has_room:
+        cursor.next = lane.committed + 1 if is_all else ahead[-1][0] + 1
     return found + ahead, is_all
 
 

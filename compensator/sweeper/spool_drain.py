@@ -28,6 +28,8 @@ from compensator.sweeper.ordered_drain import OrderedDrain
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
+_SWEEPS: Final = 64
+"""Commits in a row that may remove nothing: each sweeps for one consumer, and others may need its records still."""
 _STORED_WITHIN: Final = 30.0
 
 
@@ -189,9 +191,9 @@ class SpoolDrain:
 
 async def _wait_for_sweeps(spools: Sequence[Spool]) -> None:
     """Wait until the records are removed that only detached consumers had not finished."""
-    before = -1
-    while (left := sum(spool.totals().records for spool in spools)) and left != before:
-        before = left
+    before, unchanged = -1, 0
+    while (left := sum(spool.totals().records for spool in spools)) and unchanged < _SWEEPS:
+        before, unchanged = left, unchanged + 1 if left == before else 0
         for spool in spools:
             await spool.settle()
 

@@ -54,6 +54,10 @@ class Faulty(SpoolFile):
         self._meet("read")
         return super().read(first, last, limit, max_bytes)
 
+    def sizes(self, first: int, last: int, limit: int, max_bytes: int) -> Any:
+        self._meet("sizes")
+        return super().sizes(first, last, limit, max_bytes)
+
 
 class Acking:
     """Acks records once its append is durable."""
@@ -361,6 +365,19 @@ async def test_a_spool_that_is_closed_while_it_sweeps_is_whole_and_answers_every
         assert not (tmp_path / str(turns) / FAILED).exists()
         async with await AsyncSpool.open(tmp_path / str(turns), Options(consumers=())) as again:
             assert len(await again.claim("send", 100, "a")) == len(stored)
+
+
+async def test_a_sweep_that_fails_in_the_middle_removes_all_the_same(tmp_path: Path, plan: Any) -> None:
+    async with await AsyncSpool.open(tmp_path, Options(consumers=(), file_class=Faulty)) as spool:
+        spool.attach("a", "sub")
+        await spool.append(new(*[b"x"] * 10))
+        await spool.claim("sub", 4, "a")
+        plan["sizes"] = [None, None, apsw.BusyError("locked")]
+        spool.detach("a", "sub")
+        async with asyncio.timeout(30):
+            while spool.totals().records:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+        assert not plan["sizes"]
 
 
 async def test_an_ack_alone_is_committed_soon(tmp_path: Path) -> None:

@@ -122,10 +122,15 @@ async def test_a_receivers_messages_are_published_and_stored(ground: Ground) -> 
     assert not directory.exists()
 
 
-async def test_what_only_a_removed_subscription_had_is_removed_however_much_it_is(ground: Ground) -> None:
-    directory = await ground.direct(*(message(number) for number in range(50)), more=[b"x"] * 4 * SWEEP)
+@pytest.mark.parametrize("names", [["billing"], ["billing", "mail", "log"]])
+async def test_what_only_removed_subscriptions_had_is_removed_however_much_it_is(
+    ground: Ground, names: list[str]
+) -> None:
+    messages = (message(number) for number in range(50))
+    directory = await ground.direct(*messages, names=names, more=[b"x"] * 4 * SWEEP)
     async with open_left(directory) as spools:
-        spools["direct"].detach(DESTINATION, "billing")
+        for name in names:
+            spools["direct"].detach(DESTINATION, name)
         await spools["direct"].settle()
         assert spools["direct"].totals().records > 0
     assert (await ground.drain.drain(directory)).removed
