@@ -259,7 +259,8 @@ def retried(act: Callable[[], object]) -> None:
             problem = None
         except httpx.HTTPStatusError as error:
             problem = error
-            if error.response.status_code < 500:
+            # 409: a try that was not answered was stored, and the process that answers now has not read it yet.
+            if error.response.status_code < 500 and error.response.status_code != httpx.codes.CONFLICT:
                 raise
         else:
             return
