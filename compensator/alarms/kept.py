@@ -129,14 +129,19 @@ class KeptWatch:
             self._on_disk.is_over()
             self._written = kept
 
-    async def exchange(self, watch: Watch, now: int) -> Watch:
+    async def learn_silences(self, now: int) -> None:
+        """Read the silences that people have made until now; while the store is away those of before hold."""
+        with suppress(StoreError, TimeoutError):  # `exchange` says so
+            async with asyncio.timeout(_WITHIN):
+                self.silences = await self._documents.live_silences(now)
+
+    async def exchange(self, watch: Watch) -> Watch:
         """Write to the store what has changed, and return it with what people have acknowledged meanwhile."""
         if self.is_behind:  # the store was away, and may be another's by now
             watch = await self.with_stored(watch)
         try:
             async with asyncio.timeout(_WITHIN):
                 found = await self._acknowledged(watch)
-                self.silences = await self._documents.live_silences(now)
                 await self._store(found.incidents)
         except (StoreError, TimeoutError) as error:
             self._in_store.goes_on(error)

@@ -128,15 +128,16 @@ class Watcher:
             self._note_cut_off()
             return
         facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
-        found = alarms(facts, self._book, self._watch.active)
         now = self._clock.now()
+        await self._kept.learn_silences(now)  # before channels are told of what is found
+        found = alarms(facts, self._book, self._watch.active)
         self._watch = advance(
             self._watch, found, lambda key: is_known(facts, key), self._book, now, lambda: new_id(now)
         )
         await self._keep()
         await self._tell_changes(facts)
         self._looked_at = self._clock.monotonic()
-        exchanged = await self._kept.exchange(self._watch, now)
+        exchanged = await self._kept.exchange(self._watch)
         self._note_cut_off()
         for id_, incident in exchanged.incidents.items():
             # What channels were told meanwhile stays.
