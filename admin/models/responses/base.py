@@ -26,7 +26,7 @@ class View(msgspec.Struct, kw_only=True):
 
 
 def encoded(view: View) -> Response:
-    """Return the answer of a route that may be long: as the same bytes from FastAPI, in a tenth of the time."""
+    """Return a long answer as encoded JSON, so that FastAPI does not convert it to dictionaries first."""
     return Response(msgspec.json.encode(view), media_type="application/json")
 
 

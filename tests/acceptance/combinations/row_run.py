@@ -259,7 +259,7 @@ def retried(act: Callable[[], object]) -> None:
             problem = None
         except httpx.HTTPStatusError as error:
             problem = error
-            # 409: a try that was not answered was stored, and the process that answers now has not read it yet.
+            # 409: an earlier attempt was stored, and the process that answers now has not read it yet.
             if error.response.status_code < 500 and error.response.status_code != httpx.codes.CONFLICT:
                 raise
         else:
