@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -318,20 +318,18 @@ class Dispatcher:
             if (breaker := running.worker.breaker).state is not BreakerState.CLOSED
         }
 
-    def workers(self) -> list[WorkerFigures]:
-        """Return the permits of each subscription, and how much waits and how long its rate holds it."""
-        return self._figures(self._running.items())
+    def workers(self) -> Iterator[WorkerFigures]:
+        """Yield the permits of each subscription, and how much waits and how long its rate holds it."""
+        return self._figures(list(self._running.items()))
 
     def active_workers(self) -> list[WorkerFigures]:
         """Return the same of the workers that are not idle."""
-        return self._figures(self._at_work())
+        return list(self._figures(self._at_work()))
 
-    def _figures(self, workers: Iterable[tuple[tuple[str, str], _Running]]) -> list[WorkerFigures]:
-        return [
-            self._permits(running.worker, configured)
-            for key, running in workers
-            if (configured := self._catalog.subscriptions.get(key)) is not None
-        ]
+    def _figures(self, workers: Iterable[tuple[tuple[str, str], _Running]]) -> Iterator[WorkerFigures]:
+        for key, running in workers:
+            if (configured := self._catalog.subscriptions.get(key)) is not None:
+                yield self._permits(running.worker, configured)
 
     def activity(self, destination: str, subscription: str) -> Activity:
         """Return the permits of one subscription, and the attempts that were made last."""

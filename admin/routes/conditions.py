@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -30,15 +31,15 @@ async def list_conditions(
     ``held_by_rate``, ``healthy``, or ``quiet``: nothing was attempted lately. It never looks at messages.
     """
     sight = await services.observatory.look()
-    found = [
-        one
-        for one in services.observatory.conditions(sight)
-        if destination in (None, one.destination) and principal.may("read", one.destination)
-    ]
-    return await asyncio.to_thread(_worst, found, limit)
+    found = await services.observatory.conditions(sight)
+
+    def is_asked_for(one: Condition) -> bool:
+        return destination in (None, one.destination) and principal.may("read", one.destination)
+
+    return await asyncio.to_thread(lambda: _worst(filter(is_asked_for, found), limit))
 
 
-def _worst(found: list[Condition], limit: int) -> Response:
+def _worst(found: Iterable[Condition], limit: int) -> Response:
     worst = sorted(found, key=lambda one: (one.state.rank, one.destination, one.subscription))
     return encoded(Listing(items=[_view(one) for one in worst[:limit]]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from fastapi import APIRouter, Response
 
@@ -14,7 +16,7 @@ from admin.models.responses.operations import ClustersView, ClusterView, Consume
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.services import AdminServices
 from bus.bootstrap import Introspection
-from bus.ports.spool import Spool
+from bus.ports.spool import SpoolStats
 from bus.registry import Preference, Rates
 from bus.sentences import sentence_of
 
@@ -24,7 +26,9 @@ router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 @router.get("/spools", response_model=Listing[OwnSpoolView])
 async def list_spools(services: ServicesDep, _: Reader) -> Response:
     """Return the local queues of this process and how far each consumer is behind."""
-    return encoded(Listing(items=[_spool_view(name, spool) for name, spool in services.context.spools.items()]))
+    found = [(name, spool.stats()) for name, spool in services.context.spools.items()]
+    # In a thread, since the queues of thousands of subscriptions would hold up deliveries of this process.
+    return await asyncio.to_thread(lambda: encoded(Listing(items=[_spool_view(*one) for one in found])))
 
 
 @router.get("/rates")
@@ -109,8 +113,7 @@ def _clusters_view(services: AdminServices) -> ClustersView:
     return ClustersView(preferred=preferred, items=items)
 
 
-def _spool_view(name: str, spool: Spool) -> OwnSpoolView:
-    stats = spool.stats()
+def _spool_view(name: str, stats: SpoolStats) -> OwnSpoolView:
     return OwnSpoolView(
         name=name,
         records=stats.records,

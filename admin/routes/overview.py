@@ -76,12 +76,13 @@ async def get_overview(
 
     codes = [code for code in catalog.destinations if may(code)]
     lanes = [found.key for code in codes for found in catalog.of(code)]
+    found = await services.observatory.conditions(sight)
+    # In threads, since thousands of subscriptions would hold up deliveries of this process.
     busiest, busiest_lanes = await asyncio.to_thread(_busiest, codes, lanes, catalog, sight)
+    waiting, states = await asyncio.to_thread(lambda: (_waiting(lanes, sight), _states(found)))
     alarms = [found for found in services.observatory.alarms(sight) if may(found.destination)]
     under_way = await services.cures.under_way() if alarms else UnderWay([])
     onsets = await services.onsets.known() if alarms else {}
-    states = _states(services.observatory.conditions(sight))
-    waiting = _waiting(lanes, sight)
     is_whole = may(None)
     return OverviewView(
         at=format_time(sight.now),
@@ -221,7 +222,7 @@ def _rated(rates: Rates | None, figures: Figures | None) -> RatesView:
 def _busiest(
     codes: Sequence[str], lanes: Sequence[Lane], catalog: Catalog, sight: Sight
 ) -> tuple[list[str], list[Lane]]:
-    """Return destinations and subscriptions in the order of ``_order``; of thousands it takes a while."""
+    """Return destinations and subscriptions in the order of ``_order``."""
     return (
         sorted(codes, key=lambda code: _order([found.key for found in catalog.of(code)], sight, code)),
         sorted(lanes, key=lambda lane: (_order([lane], sight, None), lane)),

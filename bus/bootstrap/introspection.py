@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -21,6 +22,7 @@ from bus.sentences import Said, sentence_of
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
 _HELD_TOLD: Final = 100
+_AT_ONCE: Final = 500  # figures of workers in a turn of the loop
 
 
 class Introspection:
@@ -111,12 +113,17 @@ class Introspection:
             held_by_rate=tuple(islice(_held_by_rate(workers), _HELD_TOLD)),
         )
 
-    def report(self) -> Report:
+    async def report(self) -> Report:
         """Return all that this process tells when it is asked."""
+        workers = []
+        for found in self.offers.workers():
+            workers.append(found)
+            if len(workers) % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # thousands would hold up the loop
         return Report(
             member=self._me,
             lanes=[Lane(name, *found) for name, spool in self._context.spools.items() for found in spool.waiting()],
-            workers=self.offers.workers(),
+            workers=workers,
             breakers=self.offers.breakers(),
             orphans=self.offers.orphans(),
             swept=list(self.offers.swept),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -82,7 +82,7 @@ class Offers:
     sampling: Sampling | None = None
     activity: Callable[[str, str], Activity] = _no_activity
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
-    workers: Callable[[], list[WorkerFigures]] = list
+    workers: Callable[[], Iterable[WorkerFigures]] = list
     active_workers: Callable[[], list[WorkerFigures]] = list
     breakers: Callable[[], dict[str, BreakerFigures]] = dict
     brokers: Callable[[], list[BrokerFigures]] = list

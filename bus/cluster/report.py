@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -73,7 +73,7 @@ _reports: Final = msgspec.msgpack.Decoder(Report)
 class Reports:
     """Asks the processes that are alive, this one by a call and the others by HTTP, all at once."""
 
-    def __init__(self, members: Members, peers: Peers, own: Callable[[], Report]) -> None:
+    def __init__(self, members: Members, peers: Peers, own: Callable[[], Awaitable[Report]]) -> None:
         self._members = members
         self._peers = peers
         self._own = own
@@ -88,7 +88,7 @@ class Reports:
 
     async def _ask(self, member: Member) -> Answer:
         if member.owner == self._members.me.owner:
-            report = self._own()
+            report = await self._own()
             return Answer(report.member, 0.0, report, "")
         seen = self._members.seen(member.owner)
         try:

@@ -147,11 +147,14 @@ class Observatory:
             self._judged = (sight, alarms(sight.facts, self._book))
         return self._judged[1]
 
-    def conditions(self, sight: Sight) -> list[Condition]:
+    async def conditions(self, sight: Sight) -> list[Condition]:
         """Return how each subscription does in what was seen; worked out once for all who ask."""
-        if self._conditions is None or self._conditions[0] is not sight:
-            self._conditions = (sight, list(conditions(sight.facts, sight.retrying)))
-        return self._conditions[1]
+        known = self._conditions
+        if known is None or known[0] is not sight:
+            # In a thread, since thousands of subscriptions would hold up deliveries of this process.
+            known = (sight, await asyncio.to_thread(lambda: list(conditions(sight.facts, sight.retrying))))
+            self._conditions = known
+        return known[1]
 
     async def _read_rates(self) -> Rates:
         """Read the counts of the present minute and the one before."""

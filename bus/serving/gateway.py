@@ -99,7 +99,7 @@ class Gateway:
         return not wanted or hmac.compare_digest(shown, f"Bearer {wanted}".encode())
 
     async def _report(self, _: bytes) -> Report:
-        return self._introspection.report()
+        return await self._introspection.report()
 
     async def _healthz(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await answer(send, 200, self._alive, JSON)

@@ -220,7 +220,7 @@ async def test_a_pulse_names_some_breakers_and_counts_all(world: World) -> None:
     me = world.introspection.described()
     assert me.open_breakers == 150
     assert sorted(one.since for one in me.breakers.values()) == [NOON + n for n in range(100)]
-    assert len(world.introspection.report().breakers) == 150
+    assert len((await world.introspection.report()).breakers) == 150
 
 
 async def test_a_report_is_for_processes_of_the_same_bus(world: World) -> None:

@@ -351,7 +351,7 @@ async def test_a_report_tells_what_permits_and_rates_hold(world: World) -> None:
     async with dispatching(world, of) as (dispatcher, _):
         await world.publish(9)
         await world.clock.settle()
-        assert dispatcher.workers() == [
+        assert list(dispatcher.workers()) == [
             WorkerFigures(DESTINATION, "billing", 3, 3, 3, 3),
             WorkerFigures(DESTINATION, "mail", 0, 16, 16, 7, 0.5),
             WorkerFigures(DESTINATION, "sms", 0, 16, 16, 0),
@@ -359,8 +359,9 @@ async def test_a_report_tells_what_permits_and_rates_hold(world: World) -> None:
         assert sorted(found.subscription for found in dispatcher.active_workers()) == ["billing", "mail"]
         assert dispatcher.carried().keys() == {(DESTINATION, "billing"), (DESTINATION, "mail")}
         await world.clock.advance(4)
-        assert dispatcher.workers()[1] == WorkerFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
-        assert dispatcher.active_workers() == dispatcher.workers()[:1]
+        billing, mail, _ = dispatcher.workers()
+        assert mail == WorkerFigures(DESTINATION, "mail", 0, 16, 16, 0), "nothing is left to hold"
+        assert dispatcher.active_workers() == [billing]
         event.set()
         await world.clock.until(lambda: not dispatcher.active_workers())
         await world.publish()
