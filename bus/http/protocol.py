@@ -6,23 +6,30 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bus.http.asgi import Field, Refusal
+from bus.http.corked import Corked
 from bus.http.endpoint import Endpoint, Exchange, Taker
 from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
 
 _log = logging.getLogger(__name__)
 LONGEST_HEAD: Final = 65_536
-_LINGER: Final = 2.0  # seconds in which a peer that still sends may read why it is refused
+_LINGER: Final = 1.0  # seconds in which a peer that still sends may read its answer
+_MOST_UNREAD: Final = 65_536  # bytes of a request that are read, and dropped, once it is answered
 _GRACE: Final = 0.5  # seconds that a stop leaves a new connection for a request that may be on its way
 _BETWEEN: Final = len(": \r\n")
 _SPOKEN: Final = "this port speaks HTTP/1.1 without TLS"
 _TOO_LONG: Final = problem(
     431, f"the request's line and headers are longer than {LONGEST_HEAD} bytes", hint="put what is long into the body"
+)
+_LONG_TRAILERS: Final = problem(
+    431,
+    f"what comes after the body is longer than {LONGEST_HEAD} bytes; nothing of it was stored",
+    hint="put what is long into the body",
 )
 _HOSTS: Final = problem(400, "the request has more than one Host; nothing of it was stored", hint=_SPOKEN)
 _CODING: Final = problem(
@@ -54,54 +61,6 @@ class UpgradePolicy(Protocol):
         ...
 
 
-class _Corked:
-    """A transport that joins all writes of one turn of the event loop into one.
-
-    uvicorn writes a response's head and its body apart, which costs a system call and a packet more.
-    """
-
-    __slots__ = ("_loop", "_pieces", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._pieces: list[bytes] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write at the end of this turn."""
-        if not self._pieces:
-            self._loop.call_soon(self._flush)
-        self._pieces.append(data)
-
-    def write_whole(self, data: bytes) -> None:
-        """Write what is waiting, and this behind it, without another callback."""
-        self._pieces.append(data)
-        self._flush()
-
-    def write_eof(self) -> None:
-        """Write what is waiting, then close the one direction."""
-        self._flush()
-        self._transport.write_eof()
-
-    def close(self) -> None:
-        """Write what is waiting, then close."""
-        self._flush()
-        self._transport.close()
-
-    def is_written(self) -> bool:
-        """Whether the system has all that was written; what waits for the end of this turn has to wait no more."""
-        self._flush()
-        return self._transport.get_write_buffer_size() == 0
-
-    def _flush(self) -> None:
-        pieces, self._pieces = self._pieces, []
-        if pieces and not self._transport.is_closing():  # a peer may be gone since
-            self._transport.write(b"".join(pieces))
-
-
 class Refused(Exception):
     """Ends the parsing of a request."""
 
@@ -114,25 +73,32 @@ class HttpProtocol(HttpToolsProtocol):
     is answered, and its connection closed. What came before it on the connection is answered first; when that is not
     done yet, a request without a whole head gets no answer of its own.
 
+    Of a request that is answered before it is whole, at most ``_MOST_UNREAD`` bytes more are read within ``_LINGER``
+    seconds; if it is not whole then, its connection is closed. Trailers have the limit of a head and are dropped.
+
     What runs for every request calls its parent by name, which is half the cost of ``super()``.
     """
 
     deadline: float
     upgrades: UpgradePolicy
     endpoint: Endpoint | None = None
-    transport: _Corked  # type: ignore[assignment]
+    transport: Corked  # type: ignore[assignment]
     already_read = b""  # what another process has read of this connection
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
-    _head = 0  # bytes of a head that is not whole
+    _head = 0  # bytes of a head that is not whole, or of pieces since the last one with a part of the body
+    _has_body = False  # the last piece had a part of a body
+    _is_chunked = False
+    _unread = 0  # bytes that may still come of a request that is answered
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
+    _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect the first request."""
-        super().connection_made(cast("asyncio.Transport", _Corked(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop, self._lingers)))
         self._expect()
         if self.already_read:
             self.data_received(self.already_read)
@@ -140,6 +106,7 @@ class HttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Expect the rest when a request is not whole; one that came in one piece costs no timer."""
         if self._is_refused:
+            self._drop(len(data))
             return
         before = self._whole
         if self._head + len(data) > LONGEST_HEAD:
@@ -152,6 +119,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
+        self._is_left = True
         self._forget()
         super().connection_lost(exc)
 
@@ -161,18 +129,13 @@ class HttpProtocol(HttpToolsProtocol):
         if self._fault is not None:
             raise Refused
         self._head = 0
-        taker = self._taker()
-        if taker is None:
-            HttpToolsProtocol.on_headers_complete(self)
-            if self._is_last:
-                self.cycle.keep_alive = False
-            return
-        parser = self.parser
-        keep_alive = not self._is_last and parser.get_http_version() != "1.0" and parser.should_keep_alive()
-        self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)  # type: ignore[assignment]
+        self._begin(self._taker())
+        if self._is_chunked:
+            self.headers = []  # what comes after the body is no header of the request: RFC 9110, section 6.5
 
     def on_body(self, body: bytes) -> None:
         """Gather the body."""
+        self._has_body = True
         cycle: object = self.cycle
         if isinstance(cycle, Exchange):
             cycle.add(body)
@@ -181,6 +144,11 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request."""
+        if self._is_chunked:
+            self._head = 0
+            if _size_of(self.headers) > LONGEST_HEAD:
+                self._fault = _LONG_TRAILERS
+                raise Refused
         self._whole = self.scope
         cycle: object = self.cycle
         if isinstance(cycle, Exchange) and cycle.scope is self.scope:
@@ -204,6 +172,16 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
+    def on_response_complete(self) -> None:
+        """Go on with the connection; a request that is not whole yet gets little time for the rest."""
+        if self._is_left:
+            return
+        HttpToolsProtocol.on_response_complete(self)
+        if self._waits_for_body() and self.cycle.response_complete and not self.transport.is_closing():
+            self._unread = _MOST_UNREAD
+            self._forget()
+            self._due = self.loop.call_later(_LINGER, self.transport.abort)
+
     def shutdown(self) -> None:
         """Close when all is answered; a new connection, once its first request is, or when none comes soon."""
         cycle: object = self.cycle
@@ -220,6 +198,16 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: whoever offers another protocol goes on with this one."""
+
+    def _begin(self, taker: Taker | None) -> None:
+        if taker is None:
+            HttpToolsProtocol.on_headers_complete(self)
+            if self._is_last:
+                self.cycle.keep_alive = False
+            return
+        parser = self.parser
+        keep_alive = not self._is_last and parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)  # type: ignore[assignment]
 
     def _taker(self) -> Taker | None:
         """Return who takes this request instead of the application.
@@ -250,12 +238,15 @@ class HttpProtocol(HttpToolsProtocol):
             return _TOO_LONG
         if len(self.pipeline) >= MOST_BEHIND:
             return _TOO_MANY_BEHIND
+        self._is_chunked = False
         hosts = 0
         for name, value in self.headers:
             if name == b"host":
                 hosts += 1
-            elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-                return _CODING
+            elif name == b"transfer-encoding":
+                self._is_chunked = True
+                if value.strip().lower() != b"chunked":
+                    return _CODING
         if hosts > 1:
             return _HOSTS
         return self._fault_of_upgrade() if self.parser.should_upgrade() else None
@@ -285,12 +276,15 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if not size:
             self._forget()
-        if self._waits_for_head():
-            self._head += size
-            if self._head > LONGEST_HEAD:
-                self._refuse(_TOO_LONG)
-                return
-        self._expect()
+        has_body, self._has_body = self._has_body, False
+        is_body = self._waits_for_body()
+        self._head = 0 if is_body and has_body else self._head + size
+        if is_body and self.cycle.response_complete:
+            self._drop(size)
+        elif self._head > LONGEST_HEAD:
+            self._refuse(_LONG_TRAILERS if is_body else _TOO_LONG)
+        else:
+            self._expect()
 
     def _waits_for_head(self) -> bool:
         """Whether a request began whose head is not whole."""
@@ -304,7 +298,7 @@ class HttpProtocol(HttpToolsProtocol):
         return self.scope is not None and self.scope is not self._whole
 
     def _head_size(self) -> int:
-        return len(self.url) + sum(len(name) + len(value) + _BETWEEN for name, value in self.headers)
+        return len(self.url) + _size_of(self.headers)
 
     def _expect(self) -> None:
         if self._due is None:
@@ -329,6 +323,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, answer: Problem) -> None:
         """Read no further, and answer with the problem unless an answer to this request has begun."""
         self._is_refused = True
+        self._unread = _MOST_UNREAD
         self._forget()
         cycle = self.cycle
         if self._waits_for_body():
@@ -339,15 +334,43 @@ class HttpProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started:
-                self.transport.close()
+                self._leave()
                 return
         elif cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False  # it closes the connection when it has answered
             return
         self.transport.write(_raw(answer))
+        self._leave()
+
+    def _lingers(self) -> bool:
+        """Whether a connection that is to be closed now ends by itself, since its peer may still send."""
+        if not self._is_left and (self._is_refused or self._waits_for_body()):
+            self._leave()
+        return self._is_left
+
+    def _drop(self, size: int) -> None:
+        self._unread -= size
+        if self._unread < 0:
+            self.transport.pause_reading()
+
+    def _leave(self) -> None:
+        """Say no more, read little, and close the connection soon.
+
+        Closing with unread data would reset the connection before the peer has read its answer.
+        """
+        if self._is_left:
+            return
+        self._is_refused = self._is_left = True
+        self._unread = _MOST_UNREAD
+        self._forget()
+        self._unset_keepalive_if_required()
         self.transport.write_eof()
-        # Closing with unread data would reset the connection before the peer has read the answer.
-        self.loop.call_later(_LINGER, self.transport.close)
+        self.transport.resume_reading()
+        self.loop.call_later(_LINGER, self.transport.abort)
+
+
+def _size_of(fields: Sequence[Field]) -> int:
+    return sum(len(name) + len(value) + _BETWEEN for name, value in fields)
 
 
 def _raw(answer: Problem) -> bytes:

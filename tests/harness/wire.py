@@ -120,6 +120,9 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self._lose(None)
 
+    def abort(self) -> None:
+        self._lose(None)
+
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         assert isinstance(protocol, asyncio.Protocol)
         self._protocol = protocol

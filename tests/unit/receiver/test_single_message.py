@@ -202,7 +202,7 @@ def test_an_idle_connection_is_kept_and_then_closed() -> None:
 
 def test_the_deadline_is_that_of_a_request_that_does_not_come_whole() -> None:
     _, heard = both(Talk([PLAIN, PLAIN[:-1]]))
-    assert heard.closed_at == pytest.approx(DEADLINE + 2.0)
+    assert heard.closed_at == pytest.approx(DEADLINE + 1.0)
     assert heard.answers.count(b"HTTP/1.1 202") == heard.answers.count(b"HTTP/1.1 408") == 1
 
 

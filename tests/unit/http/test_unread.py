@@ -1,0 +1,124 @@
+"""What is read of a request that is answered before it is whole, and of what comes behind a body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+import uvicorn
+
+from bus.http.asgi import Receive, Scope, Send, answer, read_body
+from bus.http.protocol import LONGEST_HEAD
+from bus.serving.server import config as server_config
+from bus.settings import Settings
+from tests.harness.wire import JumpingLoop, Wire, jumping
+
+DEADLINE = 30.0
+PIECE = b"x" * 16_384
+GET = b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n"
+CHUNKED = b"host: x\r\ntransfer-encoding: chunked\r\n"
+
+
+def refused(fields: bytes) -> bytes:
+    return b"POST /refused HTTP/1.1\r\nhost: x\r\n" + fields + b"\r\n"
+
+
+class Application:
+    """Answers ``/refused`` at its head, and all else with the headers it has once the body is whole."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/refused":
+            await answer(send, 401, b"{}", "application/json")
+            return
+        body = await read_body(receive, dict(scope["headers"]), 2**20)
+        await answer(send, 200, b"%r %d" % (sorted(dict(scope["headers"])), len(body)), "text/plain")
+
+
+def heard(pieces: Sequence[bytes], *, pause: float = 0.0) -> Wire:
+    """Send pieces with pauses; return the wire after a long time."""
+
+    async def talk(loop: JumpingLoop) -> Wire:
+        config = server_config(Settings(receive_timeout=DEADLINE), Application(), has_pages=False)
+        config.load()
+        state = uvicorn.server.ServerState()
+        wire = Wire(loop, config.http_protocol_class(config, state, {}))
+        for piece in pieces:
+            wire.send(piece)
+            await loop.settle()
+            if pause:
+                await asyncio.sleep(pause)
+        await asyncio.sleep(500.0)
+        assert not state.connections
+        return wire
+
+    return jumping(talk)
+
+
+def endless(head: bytes, piece: bytes) -> Iterator[bytes]:
+    yield head
+    yield from [piece] * 100
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (refused(b"content-length: 99999999\r\n"), PIECE),
+        (refused(b"transfer-encoding: chunked\r\n"), b"4000\r\n" + PIECE + b"\r\n"),
+        (refused(b"connection: close\r\ncontent-length: 99999999\r\n"), PIECE),
+        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: x\r\n\r\n", PIECE),
+    ],
+    ids=["length", "chunked", "last", "not understood"],
+)
+def test_after_an_answer_little_is_read_and_the_connection_is_closed(head: bytes, piece: bytes) -> None:
+    wire = heard(list(endless(head, piece)))
+    assert wire.heard.startswith(b"HTTP/1.1 40")
+    assert wire.unread >= 100 * len(piece) - 65_536 - len(piece)
+    assert wire.closed_at == 1.0
+
+
+def test_a_peer_that_sends_the_rest_slowly_has_a_second() -> None:
+    wire = heard([refused(b"content-length: 1000\r\n"), *[b"x"] * 50], pause=0.1)
+    assert wire.closed_at == pytest.approx(1.0)
+
+
+def test_a_request_that_is_whole_in_time_costs_its_connection_nothing() -> None:
+    wire = heard([refused(b"content-length: 60000\r\n"), b"x" * 30_000, b"x" * 30_000, GET], pause=0.4)
+    assert [answer[:3] for answer in wire.heard.split(b"HTTP/1.1 ")[1:]] == [b"401", b"200"]
+    assert wire.closed_at is not None
+    assert wire.closed_at > 10
+
+
+def test_trailers_are_no_headers() -> None:
+    wire = heard(
+        [b"POST / HTTP/1.1\r\n" + CHUNKED + b"\r\n2\r\n{}\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET]
+    )
+    first, second = wire.heard.split(b"HTTP/1.1 ")[1:]
+    assert first.endswith(b"[b'host', b'transfer-encoding'] 2")
+    assert second.endswith(b"[b'host'] 0")
+
+
+@pytest.mark.parametrize("path", [b"/", b"/refused"])
+@pytest.mark.parametrize(
+    "trailers",
+    [
+        [b"x: " + b"v" * LONGEST_HEAD + b"\r\n\r\n"],
+        [b"x%d: %s\r\n" % (number, b"v" * 1000) for number in range(1000)],
+        [b"x: ", *[b"v" * 1000] * 1000],
+        [b"0;", *[b"v" * 1000] * 1000],
+    ],
+    ids=["one", "many", "one without an end", "an extension without an end"],
+)
+def test_trailers_have_the_limit_of_a_head(path: bytes, trailers: list[bytes]) -> None:
+    whole = [] if trailers[0] == b"0;" else [b"0\r\n"]
+    wire = heard([b"POST " + path + b" HTTP/1.1\r\n" + CHUNKED + b"\r\n2\r\n{}\r\n", *whole, *trailers])
+    assert wire.heard.startswith(b"HTTP/1.1 431" if path == b"/" else b"HTTP/1.1 401")
+    assert wire.closed_at == 1.0
+    if len(trailers) > 1:
+        assert wire.unread > 1000 * 1000 - 3 * LONGEST_HEAD
+
+
+def test_many_small_chunks_are_no_trailers() -> None:
+    chunks = [b"1\r\n", b"x\r\n"] * 20_000
+    wire = heard([b"POST / HTTP/1.1\r\n" + CHUNKED + b"\r\n", *chunks, b"0\r\n\r\n"])
+    assert wire.heard.endswith(b" 20000")
