@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     # Requests that hang have no end that it sees.
     "hung": Kind("hang", {"timeout_seconds": 1}, _late(bound=None)),
     # Retries come so late that its breaker opens before any.
-    "first_fails": Kind("first:1", {"retry": ["2s"]}, _late()),
+    "first_fails": Kind("first:1", {"retry": ["2s"]}, _late(retry_wait=2.0)),
     "refusing": Kind(
         "fail:0.95,status:422", {"dead_on": [422], "on_failure": "park"}, _late(final=frozenset({"dead", "parked"}))
     ),

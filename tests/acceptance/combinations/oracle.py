@@ -54,6 +54,8 @@ class Expected:
         Whether each message arrives at once, and not only one after the other.
     is_signed
         Whether each call has a signature.
+    retry_wait
+        Seconds after which it has a failed message again; nothing else may be left to deliver meanwhile.
     """
 
     path: str = ""
@@ -65,6 +67,7 @@ class Expected:
     windows: list[Window] = field(default_factory=list)
     is_prompt: bool = True
     is_signed: bool = False
+    retry_wait: float = 0.0
 
 
 @dataclass
@@ -209,11 +212,12 @@ def _blocked(seen: Seen, expected: Expected, wanted: Mapping[str, Sent], calls: 
         yield from _some(f"blocked for more than {seen.patience:.1f} s", late)
         return
     progress = sorted(call.t for call in calls)
+    patience = seen.patience + expected.retry_wait
     for begin, end, biz in waits:
         moments = [begin, *(at for at in progress if begin < at < end), end]
         pauses = itertools.pairwise(moments)
-        if any(_unexplained(before, after, windows) > seen.patience for before, after in pauses):
-            yield f"stood still for more than {seen.patience:.1f} s before {biz}"
+        if any(_unexplained(before, after, windows) > patience for before, after in pauses):
+            yield f"stood still for more than {patience:.1f} s before {biz}"
             return
 
 

@@ -106,6 +106,7 @@ def test_a_subscriber_that_takes_one_after_the_other_may_take_long_but_not_stand
     late = [call_of(draft, t=103.0 + 1.5 * draft.seq) for draft in DRAFTS]
     moves = [call_of(DRAFTS[0], t=100.5 + step, status=503) for step in range(3)]
     assert judged(good(calls=late), is_prompt=False).blocked == 1
+    assert judged(good(calls=late), is_prompt=False, retry_wait=60.0).blocked == 0
     assert judged(good(calls=[*moves, *late]), is_prompt=False).blocked == 0
 
 
