@@ -40,6 +40,7 @@ MOST_BEHIND: Final = 16
 _TOO_MANY_BEHIND: Final = problem(
     429, f"more than {MOST_BEHIND} requests wait on this connection", hint="send it again once there are answers"
 )
+_SPACES: Final = (b" ", b"\t")
 _WEBSOCKET: Final = b"websocket"
 _LONGEST_FIELD: Final = 8_000  # of a handshake, and of its target: the parser of WebSockets takes little more
 _MOST_FIELDS: Final = 100
@@ -232,7 +233,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Return why a whole head is refused.
 
         As a rule because a proxy in front of the bus may have understood it otherwise: RFC 9112, sections 3.2 (one
-        Host) and 6.1 (a transfer coding that is not known).
+        Host) and 6.1 (a transfer coding that is not known). White space behind values is taken away, which the parser
+        leaves (RFC 9110, section 5.5).
         """
         if self._is_large and self._head_size() > LONGEST_HEAD:
             return _TOO_LONG
@@ -240,12 +242,14 @@ class HttpProtocol(HttpToolsProtocol):
             return _TOO_MANY_BEHIND
         self._is_chunked = False
         hosts = 0
-        for name, value in self.headers:
+        for place, (name, value) in enumerate(self.headers):
+            if value[-1:] in _SPACES:
+                self.headers[place] = (name, value.rstrip(b" \t"))
             if name == b"host":
                 hosts += 1
             elif name == b"transfer-encoding":
                 self._is_chunked = True
-                if value.strip().lower() != b"chunked":
+                if self.headers[place][1].lower() != b"chunked":
                     return _CODING
         if hosts > 1:
             return _HOSTS

@@ -13,6 +13,7 @@ _FIRST_FAILURE: Final = 300
 _LONGEST_FIELD: Final = 128
 _SMALL: Final = 256  # a head of so many bytes is within any sensible limit
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
+_FOLD: Final = re.compile(rb"[ \t]*\r?\n[ \t]+")
 _INTERIM: Final = re.compile(rb"HTTP/[0-9.]+ 1")
 
 
@@ -44,6 +45,10 @@ class BadAnswer(Exception):
 class Answer:
     """Reads answers one after the other from one connection; `reset` before each request.
 
+    It tolerates what clients in the field tolerate, since a 2xx that counts as a failure is delivered again: lines
+    without a carriage return (RFC 9112, section 2.2), folded ones (5.2), control characters in values, spaces behind
+    the size of a chunk, and a length beside chunks (6.3).
+
     The parser calls back once per answer and part, not once per header field: no field matters
     for an ordinary 2xx, so heads are kept as they came and searched only when one does.
 
@@ -65,6 +70,12 @@ class Answer:
     def __init__(self, limits: AnswerLimits) -> None:
         self._limits = limits
         self._parser = HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_chunked_length=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
         self.reset()
 
     def reset(self) -> None:
@@ -171,7 +182,7 @@ class Answer:
         head, rest = _split(self._head)
         while _INTERIM.match(head):
             head, rest = _split(rest)
-        return head
+        return _FOLD.sub(b" ", head)
 
     def _cut(self) -> None:
         self.complete = True

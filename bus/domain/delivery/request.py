@@ -17,7 +17,9 @@ LATE: Final = "bus-out-of-order"
 
 def constant_headers(subscription: Subscription) -> dict[str, str]:
     """Return the headers that are the same in every request of a subscription; its own win over the bus's."""
-    return {"user-agent": USER_AGENT, "bus-destination": subscription.destination, **subscription.headers}
+    own = {"user-agent": USER_AGENT, "bus-destination": subscription.destination}
+    replaced = {name.lower() for name in subscription.headers}
+    return {name: value for name, value in own.items() if name not in replaced} | subscription.headers
 
 
 def trace_headers(context: TraceContext) -> list[tuple[str, str]]:

@@ -54,6 +54,16 @@ from tests.integration.poster.peers import OK
             True,
         ),
         (b"HTTP/1.1 799 Odd\r\ncontent-length: 0\r\n\r\n", 799, b"", True),
+        (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, b"ok", True),
+        (b"HTTP/1.1 200 OK\r\nx: one\r\n\ttwo\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", True),
+        (b"HTTP/1.1 200 OK\r\n folded: 1\r\ncontent-length: \r\n 2\r\n\r\nok", 200, b"ok", True),
+        (b"HTTP/1.1 200 OK\r\nx: \x01\r\ncontent-length : 2\r\n\r\nok", 200, b"ok", True),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\n\r\n",
+            200,
+            b"ok",
+            True,
+        ),
     ],
 )
 async def test_answers(hostile, send, poster, answer_with, answer, status, response, kept):
@@ -77,7 +87,6 @@ async def test_answers(hostile, send, poster, answer_with, answer, status, respo
         b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk",
         b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"a" * 200_000 + b"\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"content-length: 0\r\n\r\n",
@@ -168,7 +177,9 @@ async def test_a_status_counts_though_its_body_is_reset(hostile, send, request_o
 @pytest.mark.parametrize("status", [b"429 No", b"503 No", b"302 Go"])
 async def test_retry_after(hostile, send, answer_with, status):
     interim = b"HTTP/1.1 103 Hint\r\nretry-after: 1\r\n\r\n"
-    answer = interim + b"HTTP/1.1 " + status + b"\r\nx-retry-after: 2\r\nRetry-AFTER:  33 \r\ncontent-length: 0\r\n\r\n"
+    answer = (
+        interim + b"HTTP/1.1 " + status + b"\r\nx-retry-after: 2\r\nRetry-AFTER: \r\n\t33 \r\ncontent-length: 0\r\n\r\n"
+    )
     assert (await send(await hostile.start(answer_with(answer)))).retry_after == "33"
 
 

@@ -8,6 +8,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from bus.domain.delivery.delivery import Status
+from bus.domain.delivery.request import constant_headers
 from bus.domain.subscription import Secret
 from bus.domain.times import DAY
 from bus.errors import EgressDenied
@@ -31,6 +32,11 @@ async def test_trace_context_and_constant_headers_are_sent_and_constants_win(wor
     headers = world.poster.posted[0].headers
     assert (headers["traceparent"], headers["tracestate"]) == ("00-1-2-01", "x=1")
     assert (headers["x-tenant"], headers["x-other"], headers["user-agent"]) == ("constant", "é", "mine")
+
+
+def test_a_constant_header_stands_in_the_place_of_the_buss_own() -> None:
+    names = [name.lower() for name in constant_headers(subscription(headers={"User-Agent": "mine"}))]
+    assert sorted(names) == ["bus-destination", "user-agent"]
 
 
 async def test_during_a_rotation_both_secrets_sign_and_then_one(world: World) -> None:

@@ -137,6 +137,15 @@ def test_what_comes_whole_needs_no_application(name: str) -> None:
     assert len(heard.stored) == (name in TAKEN)
 
 
+def test_white_space_around_a_value_is_no_part_of_it() -> None:
+    _, heard = both(
+        Talk([post(b"bus-biz-id: \t42 \t", b"bus-header-x: a \tb "), post(b"bus-message-id: " + KNOWN + b" ")])
+    )
+    assert [found["biz_id"] for found in heard.stored] == ["42", ""]
+    assert heard.stored[0]["headers"] == {"x": "a \tb"}
+    assert heard.stored[1]["id"] == KNOWN.decode()
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_everything_else_is_answered_by_the_application_as_before(name: str) -> None:
     without, heard = both(Talk([OTHERS[name]]))
