@@ -10,7 +10,7 @@ import msgspec
 
 from bus.domain.delivery.delivery import Outcome, Resend, Status
 from bus.domain.destination import Destination
-from bus.domain.headers import check_headers
+from bus.domain.headers import own_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size, encode_message
 from bus.domain.texts import check_ascii, check_text
@@ -160,9 +160,8 @@ class Editor:
 def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str, ...], now: int) -> Message:
     """Return the new message; raises ``InvalidMessage`` for what a receiver would refuse."""
     body = old.body if edit.body is None else edit.body
-    headers = old.headers if edit.headers is None else edit.headers
     try:
-        check_headers(headers)
+        headers = own_headers(old.headers if edit.headers is None else edit.headers)
     except ValueError as error:
         raise InvalidMessage(said_by(error), field="headers") from error
     check_size(body, headers, destination.max_bytes)

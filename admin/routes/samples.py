@@ -15,7 +15,7 @@ from admin.models.base import Body, Code
 from admin.models.responses.samples import SampleRequestView, SampleResponseView, SampleView, SentBodyView
 from admin.requests.audited import AuditedRoute, NotingDep
 from bus.domain.delivery.verdict import Answer
-from bus.domain.headers import check_headers
+from bus.domain.headers import own_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size
 from bus.errors import InvalidMessage
@@ -96,10 +96,9 @@ def _content(body: SampleBody) -> tuple[bytes, str]:
 
 def _headers(body: SampleBody) -> dict[str, str]:
     try:
-        check_headers(body.headers)
+        return own_headers(body.headers)
     except ValueError as error:
         raise InvalidMessage(sentence("headers: {error}", error=said_by(error)), field="headers") from error
-    return body.headers
 
 
 def _view(message: Message, sampled: Sampled) -> SampleView:

@@ -58,6 +58,16 @@ def check_headers(headers: Mapping[str, str]) -> None:
         seen.add(name.lower())
 
 
+def own_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return a message's own headers as they are kept; raises as ``check_headers`` does.
+
+    Names are in lower case, in which they come by HTTP, and values without white space around them, which is no part
+    of them (RFC 9110, sections 5.1 and 5.5).
+    """
+    check_headers(headers)
+    return {name.lower(): value.strip(" \t") for name, value in headers.items()}
+
+
 def check_header(name: str, value: str) -> None:
     """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
     if not is_header_name(name):

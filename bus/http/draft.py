@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from bus.domain.headers import check_headers
+from bus.domain.headers import own_headers
 from bus.domain.identity import parse_id
 from bus.domain.replay import Replay
 from bus.domain.texts import check_ascii, check_text
@@ -109,8 +109,7 @@ def draft_of_request(destination: str, headers: Iterable[tuple[bytes, bytes]], b
         _cloud_event(draft, events)
         own.update(events)
     if own:
-        _check_headers(own)
-        draft.headers = own
+        draft.headers = _own_headers(own)
     if not draft.content_type:
         draft.content_type = _BINARY
     return draft
@@ -129,8 +128,7 @@ def draft_of_line(line: bytes) -> Draft:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the line is not a message: {error}") from error
     body, content_type = _line_body(found)
-    headers = found.headers or {}
-    _check_headers(headers)
+    headers = _own_headers(found.headers or {})
     return Draft(
         destination=found.destination,
         body=body,
@@ -182,9 +180,9 @@ def _add_header(headers: dict[str, str], name: str, value: str) -> None:
     headers[name] = value
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
+def _own_headers(headers: Mapping[str, str]) -> dict[str, str]:
     try:
-        check_headers(headers)
+        return own_headers(headers)
     except ValueError as error:
         raise InvalidMessage(str(error), field="headers") from error
 

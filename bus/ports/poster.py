@@ -48,7 +48,7 @@ class PostResult(NamedTuple):
     retry_after: str | None  # the header as sent
     response: bytes  # the first bytes of the answer's body, capped
     date: str | None = None  # the header as sent, beside a ``retry_after``
-    is_whole: bool = True  # the answer's body came to its end; at most the first bytes of a long one are kept
+    is_whole: bool = True  # ``response`` is the answer's whole body
 
 
 class Trial(NamedTuple):

@@ -324,7 +324,7 @@ def _result(
     answer = connection.answer
     if failure is None:
         retry_after = answer.retry_after
-        date, whole = answer.date if retry_after else None, answer.complete
+        date, whole = answer.date if retry_after else None, answer.complete and answer.stored == len(answer.body)
         return _new(
             PostResult, (answer.status, None, "", False, duration, phases, retry_after, bytes(answer.body), date, whole)
         )

@@ -169,7 +169,16 @@ class MemoryPoster:
         retry_after = headers.get("retry-after")
         date = headers.get("date") if retry_after else None
         return PostResult(
-            reply.status, None, "", False, 0.0, _NOTHING, retry_after, reply.body[:_KEPT], date, reply.is_whole
+            reply.status,
+            None,
+            "",
+            False,
+            0.0,
+            _NOTHING,
+            retry_after,
+            reply.body[:_KEPT],
+            date,
+            reply.is_whole and len(reply.body) <= _KEPT,
         )
 
     async def _released(self, hold: asyncio.Event | None, patience: float) -> bool:

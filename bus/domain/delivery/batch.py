@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -9,6 +10,7 @@ import msgspec
 
 from bus.domain.delivery.delivery import BatchMark
 from bus.domain.delivery.request import SIGNATURE, trace_headers
+from bus.domain.json_bodies import is_json, read_json
 from bus.domain.message import Message
 from bus.domain.subscription import BatchFormat
 from bus.domain.times import format_time
@@ -18,11 +20,12 @@ BATCH_BYTES: Final = 2**20
 """Bodies and own headers of the messages of one POST have at most so many bytes, unless it is a single message."""
 LISTED: Final = "the subscriber listed it as failed"
 COUNT: Final = "bus-batch"
-_CUT_OFF: Final = "the answer was cut off, so that it is not known what the subscriber listed as failed"
+_CUT_OFF: Final = "the answer was cut off or is too long, so that it is not known what the subscriber listed as failed"
 _UNREADABLE: Final = (
-    "the answer begins as a JSON object that is broken or too long, so that it is not known which it lists as failed"
+    "the answer is encoded, or begins as a JSON object that is broken, so that it is not known which it lists as failed"
 )
 _NO_LIST: Final = "failed in the answer is no list of ids, so that it is not known which"
+_ENCODED: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # no text in an encoding of bytes
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SPACED: Final = bytes.maketrans(b"\r\n", b"  ")
 # What some readers of lines take for their end, and JSON allows in a string as it is.
@@ -159,27 +162,26 @@ def read_batch_answer(body: bytes, *, is_whole: bool) -> BatchAnswer:
     """Read the body of a 2xx: ``{"failed": [id, ...]}`` names what failed, and any other text nothing.
 
     A message counts as delivered only when it is known that it was not listed: nothing is delivered of a batch whose
-    answer was cut off, or begins as an object and cannot be read, or has something else than a list of ids.
+    answer was cut off or is longer than what is read, is compressed, begins as an object and cannot be read, or has
+    something else than a list of ids.
 
     Parameters
     ----------
     body
         The first bytes of it, as many as are kept.
     is_whole
-        Whether the subscriber sent its body to the end.
+        Whether the subscriber sent its body to the end, and these are all.
     """
     if not is_whole:
         return BatchAnswer(unclear=_CUT_OFF)
-    text = body.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    if not text.startswith(b"{"):
-        return BatchAnswer()
     try:
-        answer = _parse(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return BatchAnswer(unclear=_UNREADABLE)
-    failed = answer.get("failed")
-    if not failed:
+        answer = read_json(body)
+    except ValueError:
+        is_object = body.lstrip().removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"{")
+        return BatchAnswer(unclear=_UNREADABLE if is_object or _ENCODED.search(body) else "")
+    if not isinstance(answer, dict) or "failed" not in answer:
         return BatchAnswer()
+    failed = answer["failed"]
     if not isinstance(failed, list) or not all(isinstance(one, str) for one in failed):
         return BatchAnswer(unclear=_NO_LIST)
     return BatchAnswer(frozenset(failed))
@@ -187,8 +189,7 @@ def read_batch_answer(body: bytes, *, is_whole: bool) -> BatchAnswer:
 
 def _json_line(message: Message) -> bytes | None:
     """Return a body that is JSON by its content type and in fact, on one line; None for any other."""
-    kind = message.content_type.partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
+    if not is_json(message.content_type):
         return None
     try:
         _parse(message.body)

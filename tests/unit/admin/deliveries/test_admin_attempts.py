@@ -49,7 +49,6 @@ async def test_the_request_is_the_one_that_a_dispatcher_sends(
     shown = (await look(client, sent.id))["request"]
     headers = {header["name"]: header["value"] for header in shown["headers"]}
     assert headers.pop("X-Team") == headers.pop("User-Agent") == "***"
-    assert headers.pop("user-agent") == "Pier/1"
     if secret:
         assert expected.pop("webhook-signature").startswith("v1,")
         assert headers.pop("webhook-signature") == "(signed)"

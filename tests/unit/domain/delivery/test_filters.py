@@ -47,6 +47,33 @@ def test_truth_is_that_of_jmespath(body: bytes, wanted: bool) -> None:
     assert Filter("body").wants(message(body)) is wanted
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'\xef\xbb\xbf{"n": 5}',
+        *('{"n": 5}'.encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")),
+    ],
+)
+def test_a_body_is_read_in_each_encoding_of_json(body: bytes) -> None:
+    assert Filter("body.n == `5`").wants(message(body)) is True
+
+
+@pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b'{"a": NaN}', DEEP], ids=range(6))
+@pytest.mark.parametrize("content_type", ["application/json", "application/vnd.order+JSON; charset=utf-8"])
+def test_an_expression_over_a_body_that_only_says_that_it_is_json_fails(body: bytes, content_type: str) -> None:
+    broken = message(body, content_type=content_type)
+    with pytest.raises(ValueError, match="its body is no JSON, as its content type says"):
+        Filter("body.a").wants(broken)
+    assert Filter("key == 'k'").wants(broken) is True
+
+
+@pytest.mark.parametrize("name", ["x-role", "X-Role", "X-ROLE"])
+@pytest.mark.parametrize("written", ["x-role", "X-Role"])
+def test_names_of_headers_are_the_same_in_upper_and_lower_case(name: str, written: str) -> None:
+    assert Filter(f"headers.\"{name}\" == 'a'").wants(message(headers={written: "a"})) is True
+    assert Filter("keys(headers) == ['x-role']").wants(message(headers={written: "a"})) is True
+
+
 @pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b"1e999", DEEP], ids=range(6))
 def test_a_body_that_is_no_json_is_null(body: bytes) -> None:
     assert Filter("body == null").wants(message(body)) is True

@@ -1,0 +1,33 @@
+"""Bodies that are JSON, in each encoding that JSON had."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+_parse: Final = msgspec.json.Decoder().decode
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body of this content type says that it is JSON."""
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def read_json(body: bytes) -> Any:
+    """Return the value of a body: UTF-8, also behind a byte order mark, or UTF-16 or UTF-32 (RFC 4627, section 3).
+
+    Raises
+    ------
+    ValueError
+        It is no JSON, or nested too deeply.
+    """
+    try:
+        try:
+            return _parse(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return _parse(body.decode(json.detect_encoding(body)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from error
