@@ -17,6 +17,19 @@ _TRIES: Final = 5
 """Questions to each name server before it counts as silent: some 6 s, since c-ares waits as long as answers took."""
 
 
+def ascii_name(name: str) -> str:
+    """Return a host name as DNS has it: mapped by UTS 46, not transitionally, and encoded by IDNA 2008 (RFC 5891).
+
+    Browsers and curl do the same. Raises ``UnicodeError``.
+    """
+    if name.isascii():
+        return name
+    import idna  # noqa: PLC0415 - few names need it
+
+    labels = idna.uts46_remap(name, std3_rules=False, transitional=False).split(".")
+    return ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
+
+
 class DnsLookup:
     """Asks /etc/hosts and the name servers and search domains of /etc/resolv.conf, by c-ares.
 
@@ -40,7 +53,9 @@ class DnsLookup:
 
         resolver = self._current()
         try:
-            found = await resolver.getaddrinfo(host, socket.AF_UNSPEC, port=port, type=socket.SOCK_STREAM)
+            found = await resolver.getaddrinfo(ascii_name(host), socket.AF_UNSPEC, port=port, type=socket.SOCK_STREAM)
+        except UnicodeError as error:
+            raise socket.gaierror(socket.EAI_NONAME, f"{host} is no host name: {error}") from error
         except DNSError as error:
             if error.args[0] in (ARES_EBADNAME, ARES_ENODATA, ARES_ENOTFOUND):
                 raise socket.gaierror(socket.EAI_NONAME, f"{host} not found") from error

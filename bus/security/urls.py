@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from bus.errors import EgressDenied
+from bus.network.names import ascii_name
 from bus.sentences import sentence
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\#\s]")
@@ -66,7 +67,7 @@ def parse_url(url: str) -> Endpoint:
 
 
 def normal_host(name: str) -> str:
-    """Return a host name as it is asked of the resolver: IDNA, lower case, no trailing dot.
+    """Return a host name as it is asked of the resolver: IDNA 2008, lower case, no trailing dot.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def normal_host(name: str) -> str:
         It is not a host name.
     """
     try:
-        host = name if name.isascii() else name.encode("idna").decode("ascii")
+        host = ascii_name(name)
     except UnicodeError as error:
         raise EgressDenied(sentence("The host {name} is not a valid name.", name=repr(name))) from error
     host = host.lower().removesuffix(".")

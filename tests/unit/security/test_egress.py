@@ -126,6 +126,7 @@ DENIED_URLS = [
     *("http://1.2.3.4.5/", "http://1.2.3.256/", "http://0x1ffffffff/", "http://4294967296/", "http://08.8.8.8/", "http://0xg.1/x/y/1.0x"),
     *("http://a.example,b.example/", "http://a.example;b/", "http://a$b/", "http://a*b/", "http://a&b/", "http://(a)/", "http://a'b/"),
     *("http://\N{SOFT HYPHEN}/", "http://\N{ZERO WIDTH SPACE}/", "http://\N{ZERO WIDTH SPACE}127.0.0.1/", "http://xn--/", "http://a.1/"),
+    *("http://☃.example/", "http://a\N{ZERO WIDTH JOINER}.example/", "http://ß..example/", "http://-ß.example/", "http://①②⑦.0.0.1/"),
 ]  # fmt: skip
 ALLOWED_URLS = [
     ("http://a.example", "a.example", 80, "a.example", "/"),
@@ -141,6 +142,9 @@ ALLOWED_URLS = [
         "xn--bcher-kva.example",
         "/%C3%BC%20?%C3%9F=%C3%A9",
     ),
+    ("http://faß.example/", "xn--fa-hia.example", 80, "xn--fa-hia.example", "/"),
+    ("http://FAẞ.a_b.Example。/", "xn--fa-hia.a_b.example", 80, "xn--fa-hia.a_b.example", "/"),
+    ("http://βόλος.example/", "xn--nxasmm1c.example", 80, "xn--nxasmm1c.example", "/"),
     ("http://my_service.svc-1.a.example/", "my_service.svc-1.a.example", 80, "my_service.svc-1.a.example", "/"),
     ("http://a.example/p;x=1/@b:c?u=http://10.0.0.1/", "a.example", 80, "a.example", "/p;x=1/@b:c?u=http://10.0.0.1/"),
     ("http://127.0.0.1.nip.example/", "127.0.0.1.nip.example", 80, "127.0.0.1.nip.example", "/"),
