@@ -54,7 +54,7 @@ async def who(request: Request, services: ServicesDep) -> Principal:
 def address_of(request: Request) -> str:
     """Return the address that a request comes from."""
     peer = request.client.host if request.client is not None else ""
-    return client_address(peer, request.headers.getlist("x-forwarded-for"), services_of(request).proxies)
+    return client_address(peer, request.scope["headers"], services_of(request).proxies)
 
 
 def _destination(request: Request) -> str | None:

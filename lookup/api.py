@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -12,7 +12,9 @@ from bus.domain.audit import sent
 from bus.errors import BusError, InvalidMessage
 from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem, problem_of
+from bus.security.addresses import Network
 from bus.security.audit_log import AuditLog
+from bus.security.clients import client_address
 from bus.security.keyring import Keyring
 from bus.security.keys import Role
 from bus.security.origins import refuse_foreign_page
@@ -50,10 +52,16 @@ class Resource(Protocol):
 
 
 class LookupApi:
-    """Viewers may look; operators may change, and each request for a change is audited."""
+    """Viewers may look; operators may change, and each request for a change is audited.
 
-    def __init__(self, resources: Sequence[Resource], keyring: Keyring, audit: AuditLog) -> None:
+    ``proxies`` are trusted to say whom they serve.
+    """
+
+    def __init__(
+        self, resources: Sequence[Resource], keyring: Keyring, audit: AuditLog, proxies: Collection[Network]
+    ) -> None:
         self._resources = resources
+        self._proxies = proxies
         self._keyring = keyring
         self._audit = audit
 
@@ -105,12 +113,13 @@ class LookupApi:
     async def _audited(self, scope: Scope, principal: Principal, body: bytes, change: Change) -> Done:
         """Make a change with an entry in the audit log, which is there before it and has its outcome after it."""
         client = scope.get("client")
+        address = client_address(client[0], scope["headers"], self._proxies) if client else ""
         entry = await self._audit.add(
             principal,
             scope["method"],
             scope["path"].removeprefix(_API)[:_LONGEST],
             changes=sent(_decoded(body)),
-            address=client[0] if client else "",
+            address=address,
         )
         try:
             principal.require("pause", None)

@@ -10,6 +10,7 @@ from bus.cluster.lookup_calls import LOOKUP
 from bus.cluster.peer_app import PeerApp
 from bus.errors import ConfigurationError
 from bus.security.audit_log import AuditLog
+from bus.security.clients import networks_of
 from bus.sentences import Said, joined, sentence
 from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
@@ -72,7 +73,8 @@ class LookupService:
             MigrationsResource(moving, self._migrator, planning, clock),
             FailoversResource(lost, self._routing, evidence, clock),
         )
-        return LookupApi(resources, context.keyring, AuditLog(context.store, clock))
+        proxies = networks_of(context.settings.trusted_proxies)
+        return LookupApi(resources, context.keyring, AuditLog(context.store, clock), proxies)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
         """Answer until ``stopping``."""

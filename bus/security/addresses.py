@@ -52,7 +52,7 @@ _SPECIAL: Final[list[tuple[Network, str]]] = [
     )
 ]
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+MAPPED: Final = IPv6Network("::ffff:0:0/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
@@ -70,7 +70,7 @@ def not_public(address: Address) -> str:
             return reason
     if isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST:
         return ""
-    return "" if address in _MAPPED or address in _NAT64[0] else "reserved"
+    return "" if address in MAPPED or address in _NAT64[0] else "reserved"
 
 
 def embedded(address: Address) -> Iterator[IPv4Address]:
@@ -78,7 +78,7 @@ def embedded(address: Address) -> Iterator[IPv4Address]:
     if isinstance(address, IPv4Address):
         return
     number = int(address)
-    if number > 1 and any(address in network for network in (_MAPPED, _COMPATIBLE, *_NAT64)):
+    if number > 1 and any(address in network for network in (MAPPED, _COMPATIBLE, *_NAT64)):
         yield IPv4Address(number & 0xFFFFFFFF)
     if address in _SIX_TO_FOUR:
         yield IPv4Address(number >> 80 & 0xFFFFFFFF)

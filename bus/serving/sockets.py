@@ -12,7 +12,6 @@ from bus.security.addresses import Network
 from bus.security.clients import client_address, network_of
 
 PAGES: Final = "/admin/_nicegui_ws/"
-_FORWARDED: Final = b"x-forwarded-for"
 _NOT_HERE: Final = problem(404, "there is no WebSocket here", hint="the pages of an admin process have one each")
 _TOO_MANY: Final = problem(503, "all sockets that this process holds are taken", hint="close pages, or set sockets")
 _TOO_MANY_OF_ONE: Final = problem(
@@ -51,8 +50,7 @@ class Sockets:
 
     def holder(self, headers: Sequence[tuple[bytes, bytes]], peer: str) -> str:
         """Return the client that a socket is counted for: an address, or a /64 of IPv6."""
-        forwarded = [value.decode("latin-1") for name, value in headers if name == _FORWARDED]
-        return network_of(client_address(peer, forwarded, self._proxies))
+        return network_of(client_address(peer, headers, self._proxies))
 
     def enter(self, holder: str) -> None:
         """Count a socket."""

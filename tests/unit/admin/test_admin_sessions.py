@@ -351,8 +351,8 @@ async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(
     world.services.__init__(world.context, world.introspection)
     password = await world.keyring.add_user("ann", "viewer")
     async with world.client() as proxy:
-        for _ in range(5):
-            problem(await log_in(proxy, "wrong", **{"x-forwarded-for": "203.0.113.9"}), 401)
+        for port in range(5):
+            problem(await log_in(proxy, "wrong", **{"x-forwarded-for": f"203.0.113.9:{port}"}), 401)
         problem(await log_in(proxy, password, **{"x-forwarded-for": "1.2.3.4, 203.0.113.9"}), 429)
         begun = await log_in(proxy, password, **{"x-forwarded-for": "198.51.100.7"})
         assert begun.status_code == 201

@@ -16,6 +16,7 @@ from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
 from bus.errors import StoreUnavailable
 from bus.ports.store import Document
 from bus.security.audit_log import AuditLog
+from bus.security.clients import networks_of
 from bus.security.keyring import Keyring
 from bus.sentences import Said
 from bus.stores.snapshot import Snapshot
@@ -36,6 +37,7 @@ from lookup.routing import Routing
 
 META = {"partition_num": 2, "ordered": True, "replica": 1}
 INTERVAL = 10.0
+PROXIES = networks_of("127.0.0.0/8")
 
 
 class Documents:
@@ -144,7 +146,7 @@ class Proxy:
             MigrationsResource(self.migrations, self.migrator, planning, world.clock),
             FailoversResource(self.failovers, self.routing, parts, world.clock),
         )
-        self.app = LookupApi(resources, self.keyring, self.audit)
+        self.app = LookupApi(resources, self.keyring, self.audit, PROXIES)
 
     def write(self, produce: str, consume: str = "") -> None:
         """Write its file."""

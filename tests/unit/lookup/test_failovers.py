@@ -56,12 +56,13 @@ async def test_a_room_that_answers_is_not_lost_unless_forced(proxy: Proxy) -> No
 async def test_it_is_in_force_in_all_proxies_and_without_the_store(proxy: Proxy) -> None:
     Answers(proxy, "bc")
     other = proxy.world.proxy("p2")
-    assert (await proxy.call("POST", "/failovers", {"room": "a", "to": "b"})).status_code == 201
+    behind = {"x-forwarded-for": "198.51.100.7:50123"}
+    assert (await proxy.call("POST", "/failovers", {"room": "a", "to": "b"}, **behind)).status_code == 201
     await turn(proxy, other)
     assert other.route == (("b",), ("b", "a"))
     assert proxy.world.proxy("p2", is_away=True).route == (("b",), ("b", "a"))
     entries = (await proxy.audit.read(Wanted(), after=None, limit=10)).entries
-    assert [(one.resource, one.status) for one in entries] == [("lookup/failovers", 201)]
+    assert [(one.resource, one.status, one.address) for one in entries] == [("lookup/failovers", 201, "198.51.100.7")]
 
 
 async def test_a_store_that_was_wiped_gets_it_back(proxy: Proxy) -> None:
