@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
 from bus.ports.poster import PostFailure
@@ -207,6 +209,8 @@ class Connection(asyncio.Protocol):
         if self not in self._open:
             return
         self.closed = True
+        if exc is not None and self._waiter is not None:
+            self._read_rest()
         self._end_of_input(exc)
         if self._timer is not None:
             self._timer.cancel()
@@ -250,6 +254,20 @@ class Connection(asyncio.Protocol):
         self.ended = now
         if waiter is not None and not waiter.done():
             waiter.set_result(outcome)
+
+    def _read_rest(self) -> None:
+        """Read what came before the peer reset the connection: it may have answered without reading the whole request.
+
+        The event loop drops that when it learns of the reset by writing. Over TLS it stays lost.
+        """
+        if self._transport.get_extra_info("sslcontext") is not None:
+            return
+        descriptor = self._transport.get_extra_info("socket").fileno()
+        with suppress(OSError, BadAnswer):
+            while data := os.read(descriptor, _SLICE):
+                self.first = self.first or self._clock()
+                if self.answer.feed(data):
+                    return
 
     def _end_of_input(self, exc: Exception | None) -> None:
         if self._waiter is not None:

@@ -17,6 +17,8 @@ from bus.posters.answer import Answer, AnswerLimits, BadAnswer
 from bus.posters.connection import Limits
 from tests.integration.poster.peers import OK
 
+_EARLY = 30
+
 
 @pytest.mark.parametrize(
     ("answer", "status", "response", "kept"),
@@ -172,6 +174,22 @@ async def test_a_status_counts_though_its_body_is_reset(hostile, send, request_o
 
     result = await send(await hostile.start(script))
     assert (result.status, result.failure, result.retry_after) == (429, None, "9")
+
+
+async def test_an_answer_counts_though_the_body_is_not_read(send):
+    def answer_early(listener: socket.socket) -> None:
+        for _ in range(_EARLY):
+            with listener.accept()[0] as peer:
+                peer.recv(1024)
+                peer.sendall(b"HTTP/1.1 413 No\r\nconnection: close\r\ncontent-length: 2\r\n\r\nno")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        answering = asyncio.create_task(asyncio.to_thread(answer_early, listener))
+        for _ in range(_EARLY):
+            result = await send(listener.getsockname()[1], body=bytes(4_000_000))
+            assert (result.status, result.failure, result.response) == (413, None, b"no")
+        await answering
 
 
 @pytest.mark.parametrize("status", [b"429 No", b"503 No", b"302 Go"])
