@@ -19,12 +19,12 @@ from admin.services import AdminServices
 from bus.domain.durations import parse_duration
 from bus.domain.ordering.combining import check_batch
 from bus.domain.searching.masking import MASK
-from bus.domain.subscription import Secret, Subscription
-from bus.errors import InvalidMessage
+from bus.domain.subscription import Subscription
+from bus.errors import Conflict, InvalidMessage
 from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.security.signatures import new_secret
-from bus.sentences import sentence
+from bus.sentences import said_by, sentence
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 
@@ -79,13 +79,17 @@ async def patch_subscription(
 async def rotate_secret(
     code: Code, name: str, body: RotateBody, services: ServicesDep, _: Configurer
 ) -> SubscriptionView:
-    """Make a new secret; until the overlap is over both sign. The new one is shown once."""
-    registry = services.context.registry
-    known = registry.subscription(code, name)
-    expires_at = services.context.clock.now() + parse_duration(body.overlap)
-    fresh = new_secret()
-    old = tuple(Secret(secret.value, expires_at) for secret in known.secrets[:1])
-    stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=(Secret(fresh), *old)))
+    """Make a new secret; until the overlap is over both sign. The new one is shown once.
+
+    Former secrets sign until their own overlaps are over; while five sign, a rotation is a 409.
+    """
+    registry, now = services.context.registry, services.context.clock.now()
+    known, fresh = registry.subscription(code, name), new_secret()
+    try:
+        secrets = known.rotated(fresh, now, now + parse_duration(body.overlap))
+    except ValueError as error:
+        raise Conflict(said_by(error), hint=sentence("rotate again after that time; a shorter overlap ends sooner")) from error
+    stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=secrets))
     await services.settle()
     return SubscriptionView.of(stored, secret=fresh)
 

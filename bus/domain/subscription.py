@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from bus.domain.delivery.retry import RetryPolicy
-from bus.sentences import N_
+from bus.domain.times import format_time
+from bus.sentences import N_, sentence
 
 DEFAULT_STUCK_AFTER = 300_000
 MOST_IN_BATCH: Final = 100
@@ -32,6 +33,10 @@ class OnFailure(enum.StrEnum):
     """It is set aside, and they go on."""
     SKIP = "skip"
     """It is dead, and they go on."""
+
+
+MOST_SECRETS: Final = 5
+"""Secrets that sign at once during rotations: each is a signature in the header of every POST."""
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -129,6 +134,22 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str]:
         """What names a subscription: its destination and its own name."""
         return (self.destination, self.name)
+
+    def rotated(self, fresh: str, now: int, until: int) -> tuple[Secret, ...]:
+        """Return the secrets after a rotation: the present one signs ``until`` then, former ones to their own end (ms).
+
+        Raises
+        ------
+        ValueError
+            ``MOST_SECRETS`` sign already.
+        """
+        present, former = self.secrets[:1], [secret for secret in self.secrets[1:] if secret.expires_at > now]
+        if len(present) + len(former) >= MOST_SECRETS:
+            first = format_time(min(secret.expires_at for secret in former))
+            raise ValueError(
+                sentence("{most} secrets sign already; the first of them ends at {time}", most=MOST_SECRETS, time=first)
+            )
+        return (Secret(fresh), *(Secret(secret.value, until) for secret in present), *former)
 
     def signing_secrets(self, now: int) -> list[str]:
         """Return the secrets to sign with at a time, the newest first."""

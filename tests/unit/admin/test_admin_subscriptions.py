@@ -189,7 +189,17 @@ async def test_a_rotation_lets_both_sign_until_the_overlap_is_over(world: World,
     assert world.registry.subscription("orders", "billing").secrets == stored.secrets
     third = (await client.post(f"{BILLING}/rotate-secret", json={})).json()["secret"]
     stored = world.registry.subscription("orders", "billing")
+    assert stored.signing_secrets(world.clock.now() + 3_599_999) == [third, new, old]
     assert stored.signing_secrets(world.clock.now() + 86_399_999) == [third, new]
+    for _ in range(2):
+        await client.post(f"{BILLING}/rotate-secret", json={})
+    refused = problem(await client.post(f"{BILLING}/rotate-secret", json={}), 409)
+    assert "5 secrets sign already" in refused["detail"]
+    await world.clock.advance(3_600)
+    assert (await client.post(f"{BILLING}/rotate-secret", json={})).status_code == 200
+    stored = world.registry.subscription("orders", "billing")
+    assert len(stored.secrets) == 5
+    assert old not in stored.signing_secrets(world.clock.now())
     problem(await client.post(f"{BILLING}/rotate-secret", json={"overlap": "soon"}), 422, "overlap")
     problem(await client.post(f"{BILLING}/rotate-secret", json={"nonsense": 1}), 422, "nonsense")
     problem(await client.post("/destinations/orders/subscriptions/nobody/rotate-secret", json={}), 404)
