@@ -88,7 +88,9 @@ async def rotate_secret(
     try:
         secrets = known.rotated(fresh, now, now + parse_duration(body.overlap))
     except ValueError as error:
-        raise Conflict(said_by(error), hint=sentence("rotate again after that time; a shorter overlap ends sooner")) from error
+        raise Conflict(
+            said_by(error), hint=sentence("rotate again after that time; a shorter overlap ends sooner")
+        ) from error
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=secrets))
     await services.settle()
     return SubscriptionView.of(stored, secret=fresh)

@@ -10,6 +10,7 @@ from admin.models.responses.messages import PrettyView, ResponseView
 from bus.domain.delivery.batch import batch_headers
 from bus.domain.delivery.delivery import Attempt
 from bus.domain.delivery.request import constant_headers, message_headers
+from bus.domain.headers import wire_value
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 
@@ -74,5 +75,5 @@ def request_headers(message: Message, subscription: Subscription, attempt: Attem
     else:
         own = message_headers(message, attempt.n, attempt.started_at, signature, taken, is_late=attempt.is_late)
     visible = headers_of(message)
-    shown = [(name, visible.get(name, value)) for name, value in own]
+    shown = [(name, wire_value(visible.get(name, value))) for name, value in own]
     return [(name, _HIDDEN if name in subscription.headers else value) for name, value in constant.items()] + shown

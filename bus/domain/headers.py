@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote
 
 from bus.sentences import sentence
 
 FALLBACK: Final = "bus-fallback"
 """Of a batch whose messages come straight over the network, since their producer's disk refused them."""
+EXTENDED: Final = "UTF-8''"
 MOST: Final = 64
 LONGEST_VALUE: Final = 8_192  # bytes in UTF-8
 
@@ -35,6 +37,17 @@ _RESERVED: Final = frozenset(
     }
 )
 _RESERVED_PREFIXES: Final = ("bus-", "webhook-", "proxy-")
+
+
+def wire_value(value: str) -> str:
+    """Return a header's value as it is sent: ASCII as it is, any other as an ``ext-value`` of RFC 8187, section 3.2.1.
+
+    ``UTF-8''`` and the bytes of UTF-8, percent-encoded: what a server of any language reads, and can decode. A value
+    that itself begins so is encoded too, so that each has one meaning.
+    """
+    if value.isascii() and not value.startswith(EXTENDED):
+        return value
+    return EXTENDED + quote(value, safe="!#$&+^`|")
 
 
 def is_header_name(name: str) -> bool:

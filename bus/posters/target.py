@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+from bus.domain.headers import EXTENDED, wire_value
+
 INLINE_BODY: Final = 64 * 1024
 """A body up to this many bytes is joined to its head and written at once."""
 
@@ -100,7 +102,7 @@ class HttpTarget:
     def render(self, headers: Sequence[tuple[str, str]], body: bytes) -> tuple[bytes, bytes]:
         """Return the first bytes to write and the rest: a small body is part of the first, a big one the rest.
 
-        Values are sent as UTF-8.
+        Values that are not ASCII are sent as `bus.domain.headers.wire_value` says.
 
         Raises
         ------
@@ -139,7 +141,11 @@ def _line(name: str) -> str:
 
 def _encode(lines: list[str]) -> bytes:
     """Join lines that start with CR LF each; any further control character is an attempt to add a line."""
-    text = "".join(lines).encode()
+    joined = "".join(lines)
+    text = joined.encode()
     if len(text) - len(text.translate(None, _CONTROLS)) != 2 * len(lines):
         raise ValueError("a header value contains a control character")
+    if not joined.isascii() or EXTENDED in joined:
+        pairs = (line.partition(": ") for line in lines)
+        text = "".join(f"{name}: {wire_value(value)}" for name, _, value in pairs).encode()
     return text

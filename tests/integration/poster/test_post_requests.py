@@ -25,7 +25,7 @@ async def test_request_on_the_wire(hostile, poster, request_of):
     expected = (
         "POST /a%20b/%C3%A9?q=%C3%BC HTTP/1.1\r\n"
         f"host: 127.0.0.1:{port}\r\naccept-encoding: identity\r\nuser-agent: pier-bus\r\n"
-        "X-Key: k\r\nbus-biz-id: 订单\r\ncontent-length: 5\r\n\r\n"
+        "X-Key: k\r\nbus-biz-id: UTF-8''%E8%AE%A2%E5%8D%95\r\ncontent-length: 5\r\n\r\n"
     )
     assert seen == [expected]
 

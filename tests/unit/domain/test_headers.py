@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.headers import check_header
+from bus.domain.headers import EXTENDED, check_header, wire_value
 from bus.posters.target import HttpTarget
 from bus.security.urls import parse_url
 
@@ -64,4 +66,24 @@ def test_what_is_taken_can_be_sent(name: str, value: str) -> None:
         return
     target = HttpTarget("http://a/", parse_url("http://a.example/"), {})
     data, _ = target.render([(name, value)], b"")
-    assert f"\r\n{name}: {value}\r\n".encode() in data
+    assert f"\r\n{name}: {wire_value(value)}\r\n".encode() in data
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        ('50% of a; "b"', '50% of a; "b"'),
+        ("é 1%", "UTF-8''%C3%A9%201%25"),
+        ("a!#$&+-.^_`|~*'()é", "UTF-8''a!#$&+-.^_`|~%2A%27%28%29%C3%A9"),
+        ("UTF-8''a", "UTF-8''UTF-8%27%27a"),
+    ],
+)
+def test_a_value_that_is_not_ascii_is_sent_as_an_extended_value(value: str, sent: str) -> None:
+    assert wire_value(value) == sent
+
+
+@given(st.text(st.characters(codec="utf-8")) | st.text().map(lambda text: f"UTF-8''{text}").filter(str.isascii))
+def test_each_value_can_be_read_again(value: str) -> None:
+    sent = wire_value(value)
+    assert sent.isascii()
+    assert (unquote(sent.removeprefix(EXTENDED)) if sent.startswith(EXTENDED) else sent) == value
