@@ -1,35 +1,28 @@
-"""Telling a channel, by Apprise: none of what the bus itself delivers with."""
+"""Telling a channel, by Apprise in a process of its own: none of what the bus itself delivers with."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import Any, Final, Protocol
+import importlib.util
+import subprocess
+import sys
+from typing import Final, Protocol
+
+import msgspec
 
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
-from bus.sentences import Said, sentence
+from bus.sentences import N_, Said, sentence
+from compensator.alarms.telling import Notice
 from compensator.alarms.texts import Text
 
 WITHIN: Final = 30.0
 """Seconds that a channel has to take what it is told."""
+_TELLING: Final = (sys.executable, "-m", Notice.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
-
-
-def _target(channel: Channel) -> Any:
-    with extra("alarms"):
-        import apprise  # noqa: PLC0415 - of an extra, and slow to import
-    # Its errors have URLs with secrets, and each notice is logged here already.
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)
-    target = apprise.Apprise()
-    if not target.add(channel.url):
-        raise ConfigurationError(
-            sentence("the URL of alarm_channels.{name} is none that Apprise knows", name=channel.name),
-            hint=sentence("see docs/alarms.md for examples: slack://, mailto://, json://, ..."),
-        )
-    return target
+_NOT_TAKEN: Final = N_("its service did not take it")
 
 
 class Sending(Protocol):
@@ -41,7 +34,7 @@ class Sending(Protocol):
 
 
 class AppriseSending:
-    """Tells channels by Apprise.
+    """Tells channels by Apprise, each notice in a process that has little memory and ends within ``WITHIN`` seconds.
 
     Raises
     ------
@@ -50,17 +43,43 @@ class AppriseSending:
     """
 
     def __init__(self, channels: list[Channel]) -> None:
-        self._targets = {channel.name: _target(channel) for channel in channels}
+        if not channels:
+            return
+        with extra("alarms"):
+            if importlib.util.find_spec("apprise") is None:
+                raise ModuleNotFoundError(name="apprise")
+        asked = msgspec.json.encode([channel.url for channel in channels])
+        try:
+            said = subprocess.run(  # noqa: S603 - this interpreter
+                [*_TELLING, "check"], input=asked, capture_output=True, timeout=WITHIN, check=True
+            ).stdout.decode()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ConfigurationError(f"Apprise does not start: {error}") from error
+        if said.isdigit():
+            raise ConfigurationError(
+                sentence("the URL of alarm_channels.{name} is none that Apprise knows", name=channels[int(said)].name),
+                hint=sentence("see docs/alarms.md for examples: slack://, mailto://, json://, ..."),
+            )
+        if said:
+            raise ConfigurationError(f"Apprise does not start: {said}")
 
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:
         """Tell one; what it does not say itself is told as not taken."""
+        notice = msgspec.json.encode(Notice(channel.url, text.title, text.body, _KINDS[severity]))
+        telling = await asyncio.create_subprocess_exec(
+            *_TELLING, "tell", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         try:
             async with asyncio.timeout(WITHIN):
-                taken = await self._targets[channel.name].async_notify(
-                    body=text.body, title=text.title, body_format="text", notify_type=_KINDS[severity]
-                )
+                said = (await telling.communicate(notice))[0].decode("utf-8", "replace")
         except TimeoutError:
             return sentence("it did not answer within {seconds} s", seconds=f"{WITHIN:g}")
-        except Exception as error:  # noqa: BLE001 - a plugin of a library, whose errors are its own
-            return sentence("it failed: {error}", error=f"{type(error).__name__}: {error}")
-        return "" if taken else sentence("its service did not take it")
+        finally:
+            if telling.returncode is None:
+                telling.kill()
+                await telling.wait()
+        if telling.returncode:
+            return sentence("it failed: {error}", error=f"its process ended with {telling.returncode}")
+        if not said or said == _NOT_TAKEN:
+            return sentence(_NOT_TAKEN) if said else ""
+        return sentence("it failed: {error}", error=said)

@@ -1,0 +1,83 @@
+"""A process of its own that tells one channel by Apprise, so that no service can harm the bus: ``python -m`` this.
+
+``check`` reads the URLs of channels from stdin, ``tell`` a ``Notice``; both write what is wrong to stdout, or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import sys
+from typing import Any, Final
+
+import msgspec
+
+MOST_BYTES: Final = 2**20
+"""What is read of a service's answer."""
+_MEMORY: Final = 1 << 30  # address space; what Apprise maps is less than a tenth
+_LONGEST: Final = 500
+_POLITE: Final = 5  # behind the bus, which may be short of CPU while there are alarms
+
+
+class Notice(msgspec.Struct):
+    """What a channel is told; ``kind`` is one of Apprise's types."""
+
+    url: str
+    title: str
+    body: str
+    kind: str
+
+
+def _bounded(send: Any) -> Any:
+    """Have requests read the first bytes of an answer alone, and follow no redirect: it may lead anywhere."""
+
+    def first_bytes(session: Any, request: Any, **options: Any) -> Any:
+        answer = send(session, request, **{**options, "stream": True, "allow_redirects": False})
+        answer._content = answer.raw.read(MOST_BYTES, decode_content=True)  # noqa: SLF001 - where requests has the whole body
+        answer._content_consumed = True  # noqa: SLF001
+        answer.close()
+        return answer
+
+    return first_bytes
+
+
+def _check(urls: list[str]) -> str:
+    """Return the first URL's number that Apprise does not know, from 0; empty for none."""
+    import apprise  # noqa: PLC0415 - slow, and after the limits
+
+    return next((str(number) for number, url in enumerate(urls) if not apprise.Apprise().add(url)), "")
+
+
+def _tell(notice: Notice) -> str:
+    """Tell a channel; return why it did not take it, empty once it has."""
+    import apprise  # noqa: PLC0415
+    import requests  # noqa: PLC0415
+
+    requests.Session.send = _bounded(requests.Session.send)  # type: ignore[method-assign]
+    target = apprise.Apprise()
+    target.add(notice.url)
+    taken = target.notify(
+        body=notice.body, title=notice.title, body_format="text", notify_type=apprise.NotifyType(notice.kind)
+    )
+    return "" if taken else "its service did not take it"
+
+
+def main() -> None:
+    """Do what is asked."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    os.nice(_POLITE)
+    logging.disable()  # what Apprise logs has URLs with secrets
+    asked = sys.stdin.buffer.read()
+    try:
+        if sys.argv[1] == "check":
+            said = _check(msgspec.json.decode(asked, type=list[str]))
+        else:
+            said = _tell(msgspec.json.decode(asked, type=Notice))
+    except Exception as error:  # noqa: BLE001 - a plugin of a library, whose errors are its own
+        said = f"{type(error).__name__}: {error}"
+    sys.stdout.write(said[:_LONGEST])
+
+
+if __name__ == "__main__":
+    main()
