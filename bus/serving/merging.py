@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 _log = logging.getLogger(__name__)
 _WITHIN: Final = 1.0
+_MOST_BYTES: Final = 64 * 2**20
 # What is not added up: of an age and of a trouble the greatest counts, of what should be up the least.
 _GREATEST: Final = frozenset(
     {"bus_spool_oldest_seconds", "bus_degraded", "bus_breaker_state", "bus_build_info", "bus_consumer_progress"}
@@ -24,6 +25,8 @@ async def fetched(urls: Sequence[str], key: str) -> dict[str, bytes]:
     """Return the metrics of processes by URL, empty of those that do not answer; ``key`` is the metrics' own."""
     import httpx  # noqa: PLC0415 - a process that is alone asks nobody
 
+    from bus.network.http_client import bounded_client  # noqa: PLC0415
+
     async def one(client: httpx.AsyncClient, url: str) -> bytes:
         try:
             answer = await client.get(f"{url}/metrics")
@@ -33,7 +36,7 @@ async def fetched(urls: Sequence[str], key: str) -> dict[str, bytes]:
             return b""
 
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx.AsyncClient(timeout=_WITHIN, headers=headers, trust_env=False) as client:
+    async with bounded_client(_MOST_BYTES, timeout=_WITHIN, headers=headers, trust_env=False) as client:
         return dict(zip(urls, await asyncio.gather(*(one(client, url) for url in urls)), strict=True))
 
 

@@ -95,7 +95,7 @@ class HttpCollector:
 async def _first(answer: httpx.Response) -> bytes:
     """Return the first bytes of an answer; the rest is not waited for."""
     found = b""
-    async for chunk in answer.aiter_bytes():
+    async for chunk in answer.aiter_raw():  # decoded, a few bytes may be gigabytes
         found += chunk
         if len(found) > _ANSWER_BYTES:
             break

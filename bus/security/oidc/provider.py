@@ -22,6 +22,7 @@ from joserfc.errors import BadSignatureError, ExpiredTokenError, InvalidKeyIdErr
 from joserfc.jwk import KeySet
 
 from bus.errors import AccessDenied, IssuerUnavailable
+from bus.network.http_client import bounded_client
 from bus.ports.clock import Clock
 from bus.security.oidc.flow import Flow
 
@@ -239,18 +240,11 @@ async def _fetch(url: str) -> dict[str, Any]:
 
 async def _ask(method: str, url: str, **more: Any) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON object of an answer; an empty one for an error without such an object."""
-    body = bytearray()
-    async with (
-        httpx.AsyncClient(timeout=_TIMEOUT, verify=_tls()) as client,
-        client.stream(method, url, **more) as answer,
-    ):
-        async for chunk in answer.aiter_bytes():
-            body += chunk
-            if len(body) > _LARGEST:
-                raise _away("its answer is too long")
-        status = answer.status_code
+    async with bounded_client(_LARGEST, timeout=_TIMEOUT, verify=_tls()) as client:
+        answer = await client.request(method, url, **more)
+    status = answer.status_code
     try:
-        return status, msgspec.json.decode(body, type=dict[str, Any])
+        return status, msgspec.json.decode(answer.content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if status == _OK:
             raise _away("its answer is not a JSON object") from error

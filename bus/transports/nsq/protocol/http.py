@@ -15,12 +15,14 @@ from bus.domain.routing.answers import Answer as Lookup
 from bus.domain.routing.answers import Unreadable, read_answer
 from bus.domain.routing.listlookup import PATH, Listed, read_listed
 from bus.domain.routing.rooms import Access
+from bus.network.http_client import bounded_client
 from bus.sentences import sentence
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
 
 Answer = TypeVar("Answer")
 _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
+MOST_BYTES: Final = 32 * 2**20  # of an answer: the figures of an nsqd with some 100,000 channels
 _CUT_OFF: Final = 0.5
 _DEFAULT_MESSAGE: Final = 1024 * 1024
 _DEFAULT_BODY: Final = 5 * 1024 * 1024
@@ -126,8 +128,8 @@ class NsqHttp:
     def __init__(self, tls: ssl.SSLContext | None, timeout: float) -> None:
         self._timeout = timeout
         self._tls = tls
-        self._client = httpx.AsyncClient(
-            verify=tls if tls is not None else False, timeout=timeout, trust_env=False, headers=_ACCEPT
+        self._client = bounded_client(
+            MOST_BYTES, verify=tls if tls is not None else False, timeout=timeout, trust_env=False, headers=_ACCEPT
         )
         self._encrypted: dict[Address, int] = {}
         self._requests: set[asyncio.Task[httpx.Response]] = set()

@@ -17,6 +17,7 @@ import msgspec
 
 from bus.domain.health.vitals import BrokerFigures, NodeFigures
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.network.http_client import bounded_client
 from bus.sentences import sentence
 from bus.transports.rabbitmq.management.config import ManagementUrl
 
@@ -169,26 +170,18 @@ class Management:
     async def _read(self, url: str) -> bytes:
         """Return an answer's body, which is bounded; raises ``TransportRefused`` for a status that is not 200."""
         if self._client is None:
-            self._client = httpx.AsyncClient(
-                auth=(self._url.user, self._url.password), verify=await asyncio.to_thread(self._tls), trust_env=False
-            )
-        content = bytearray()
+            login, verify = (self._url.user, self._url.password), await asyncio.to_thread(self._tls)
+            self._client = bounded_client(MOST_BYTES, auth=login, verify=verify, trust_env=False)
         where = url.partition("?")[0]
-        async with self._client.stream("GET", url) as answer:
-            if answer.status_code in _DENIED:
-                raise TransportRefused(
-                    sentence("{url} refuses user {user}", url=where, user=self._url.user),
-                    hint=sentence("give it the tag monitoring: docs/rabbitmq.md"),
-                )
-            if not answer.is_success:
-                raise TransportUnavailable(sentence("{url} answers {status}", url=where, status=answer.status_code))
-            async for part in answer.aiter_bytes():
-                content += part
-                if len(content) > MOST_BYTES:
-                    raise TransportRefused(
-                        sentence("{url} answers with more than {limit} bytes", url=where, limit=MOST_BYTES)
-                    )
-        return bytes(content)
+        answer = await self._client.get(url)
+        if answer.status_code in _DENIED:
+            raise TransportRefused(
+                sentence("{url} refuses user {user}", url=where, user=self._url.user),
+                hint=sentence("give it the tag monitoring: docs/rabbitmq.md"),
+            )
+        if not answer.is_success:
+            raise TransportUnavailable(sentence("{url} answers {status}", url=where, status=answer.status_code))
+        return answer.content
 
     def _tls(self) -> ssl.SSLContext | bool:
         """Return how certificates are checked: as the URL of the cluster says."""
