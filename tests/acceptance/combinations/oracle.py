@@ -233,11 +233,17 @@ def _unexplained(begin: float, end: float, windows: Iterable[Window]) -> float:
 
 def _lies(seen: Seen) -> Iterator[str]:
     given: defaultdict[tuple[str, str], Answers] = defaultdict(Answers)
+    known: defaultdict[tuple[str, str], Answers] = defaultdict(Answers)
     for call in seen.calls:
-        given[call.id, call.path.rpartition("/")[2]][call.status] += 1
+        to = (call.id, call.path.rpartition("/")[2])
+        given[to][call.status] += 1
+        if not any(window.begin - PATIENCE <= call.t <= window.end for window in seen.windows):
+            known[to][call.status] += 1
     for message_id, (biz, deliveries) in seen.traces.items():
         for delivery in deliveries:
-            if lie := lie_of(dict(delivery), given[message_id, delivery["subscription"]]):
+            # What was answered to a process that was killed, nobody knows, and a person may cancel it.
+            answers = known if delivery["status"] == "canceled" else given
+            if lie := lie_of(dict(delivery), answers[message_id, delivery["subscription"]]):
                 yield f"the trace of {biz} for {delivery['subscription']}: {lie}"
 
 

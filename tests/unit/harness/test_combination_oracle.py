@@ -76,6 +76,7 @@ def test_a_row_that_kept_its_promises_passes() -> None:
         (good(calls=good().calls[::-1]), "out of order"),
         (good(calls=with_last(t=104.1)), "blocked for more than 2.0 s"),
         (good(traces={"id-0": (DRAFTS[0].biz_id, [delivery("pending", 0)])}), "the trace of row-1-0"),
+        (good(traces={"id-0": (DRAFTS[0].biz_id, [delivery("canceled", 0)])}), "the trace of row-1-0"),
     ],
 )
 def test_each_broken_promise_is_named(seen: Seen, complaint: str) -> None:
@@ -94,6 +95,10 @@ def test_each_broken_promise_is_named(seen: Seen, complaint: str) -> None:
         (good(calls=with_last(in_flight=9)), {"bound": None}),
         (
             good(calls=good().calls[:2], traces={"id-2": (DRAFTS[2].biz_id, [delivery("canceled", 0)])}),
+            {"final": frozenset({"canceled"})},
+        ),
+        (
+            good(traces={"id-2": (DRAFTS[2].biz_id, [delivery("canceled", 0)])}, windows=[Window(103.0, 104.0)]),
             {"final": frozenset({"canceled"})},
         ),
     ],
