@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp
 
@@ -28,7 +29,11 @@ class AdminService:
                 "/docs": OnDemand(_make_reference),
                 ROOT: self._site,
             },
+            credentials=(self._has_session,),
         )
+
+    def _has_session(self, headers: Mapping[bytes, bytes]) -> bool:
+        return self._services.sessions.knows(headers.get(b"cookie", b""))
 
     def _make_api(self) -> ASGIApp:
         from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes

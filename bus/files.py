@@ -65,6 +65,11 @@ def allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def most_open_files() -> int:
+    """Return how many files this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def bytes_of(files: Iterable[Path]) -> int:
     """Return the sizes of files in sum; of one that is removed meanwhile, nothing."""
     total = 0

@@ -223,6 +223,8 @@ class Settings(BaseSettings):
         How long a stop waits for requests in flight.
     sockets, sockets_per_address
         How many WebSockets of pages are open at once: in this process, and of one address (a /64 of IPv6).
+    keyless_requests, keyless_connections
+        What an address (a /64 of IPv6) may take without a valid key or session: requests a second, connections at once.
     """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")
@@ -305,6 +307,8 @@ class Settings(BaseSettings):
     drain_timeout: float = Field(default=30.0, gt=0)
     sockets: int = Field(default=1000, ge=1)
     sockets_per_address: int = Field(default=100, ge=1)
+    keyless_requests: float = Field(default=200, gt=0)
+    keyless_connections: int = Field(default=256, ge=1)
 
     @field_validator("processes", mode="before")
     @classmethod

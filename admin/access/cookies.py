@@ -7,19 +7,17 @@ from typing import Final, Literal
 from fastapi import Request, Response
 
 from bus.security.origins import is_secure
+from bus.security.sessions import COOKIE, HOST
 
-_SESSION: Final = "bus_session"
 _DEVICE: Final = "bus_device"
 _FLOW: Final = "bus_login"
-# A browser takes a cookie of this name only over TLS, from this very host.
-_HOST: Final = "__Host-"
 _DEVICE_AGE: Final = 180 * 86_400
 _FLOW_AGE: Final = 600
 
 
 def session_token(request: Request) -> str | None:
     """Return the token of a request's session."""
-    return _cookie(request, _SESSION)
+    return _cookie(request, COOKIE)
 
 
 def device_token(request: Request) -> str | None:
@@ -32,13 +30,13 @@ def set_tokens(
 ) -> None:
     """Give a browser both tokens; ``lifetime`` (ms) is the session's."""
     secure = _over_tls(request, public_url)
-    _set(response, _SESSION, session, lifetime // 1000, secure=secure)
+    _set(response, COOKIE, session, lifetime // 1000, secure=secure)
     _set(response, _DEVICE, device, _DEVICE_AGE, secure=secure)
 
 
 def flow_token(request: Request, public_url: str) -> str | None:
     """Return the cookie of a login in progress at a provider; over TLS only the one with the ``__Host-`` prefix."""
-    return request.cookies.get(_HOST + _FLOW if _over_tls(request, public_url) else _FLOW)
+    return request.cookies.get(HOST + _FLOW if _over_tls(request, public_url) else _FLOW)
 
 
 def set_flow(request: Request, response: Response, token: str, public_url: str) -> None:
@@ -49,17 +47,17 @@ def set_flow(request: Request, response: Response, token: str, public_url: str) 
 def clear_flow(response: Response) -> None:
     """Delete the cookie of a login in progress: the login has ended."""
     response.delete_cookie(_FLOW, httponly=True, samesite="lax")
-    response.delete_cookie(_HOST + _FLOW, secure=True, httponly=True, samesite="lax")
+    response.delete_cookie(HOST + _FLOW, secure=True, httponly=True, samesite="lax")
 
 
 def clear_session(response: Response) -> None:
     """Delete the session's cookie."""
-    response.delete_cookie(_SESSION, httponly=True, samesite="strict")
-    response.delete_cookie(_HOST + _SESSION, secure=True, httponly=True, samesite="strict")
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(HOST + COOKIE, secure=True, httponly=True, samesite="strict")
 
 
 def _cookie(request: Request, name: str) -> str | None:
-    return request.cookies.get(_HOST + name) or request.cookies.get(name)
+    return request.cookies.get(HOST + name) or request.cookies.get(name)
 
 
 def _over_tls(request: Request, public_url: str) -> bool:
@@ -77,5 +75,5 @@ def _set(
     samesite: Literal["strict", "lax"] = "strict",
 ) -> None:
     response.set_cookie(
-        _HOST + name if secure else name, value, max_age=age, secure=secure, httponly=True, samesite=samesite
+        HOST + name if secure else name, value, max_age=age, secure=secure, httponly=True, samesite=samesite
     )

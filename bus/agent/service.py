@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -23,11 +24,13 @@ from bus.agent.options import AgentOptions
 from bus.agent.unix_socket import listening
 from bus.client import Bus
 from bus.errors import BusError, ConfigurationError, SpoolError
-from bus.files import allow_open_files, make_directory
+from bus.files import allow_open_files, make_directory, most_open_files
 from bus.http.problem import Problem, problem
 from bus.http.protocol import HttpProtocol
 from bus.http.server import HttpServer, bind, configured, url_of
 from bus.network import event_loop
+from bus.network.descriptors import Descriptors
+from bus.security.callers import Callers, Share
 from bus.telemetry import metrics
 from bus.telemetry.logs import configure_logs
 
@@ -37,6 +40,7 @@ DRAIN_TIMEOUT: Final = 5.0
 """Seconds that a stop waits for requests in flight, and then again while the receiver takes what waits on disk."""
 # The thread that stores waits at most this long for the interpreter while the event loop is busy.
 _SWITCH_INTERVAL: Final = 0.001
+_SHARE: Final = Share(requests=200.0, connections=256)
 _NO_SOCKET: Final = problem(404, "there is no WebSocket here")
 
 
@@ -139,13 +143,16 @@ async def _start(bus: Bus) -> None:
 def _server(options: AgentOptions, intake: Intake, condition: Condition) -> HttpServer:
     admission = Admission(options)
     metrics.BUILD_INFO.labels(version("pier-bus"), options.source).set(1)
+    descriptors = Descriptors(most_open_files(), time.monotonic)
+    callers = Callers(_SHARE, descriptors, lambda headers: admission.refusal(headers) is None)
     fields = {
+        "callers": callers,
         "deadline": _RECEIVE_TIMEOUT,
         "upgrades": _NoSockets(),
         "endpoint": AgentEndpoint(intake, admission),
     }
     app = AgentApp(intake, admission, condition)
-    return HttpServer(configured(app, HttpProtocol, fields, DRAIN_TIMEOUT, ws="none"))
+    return HttpServer(configured(callers.limited(app), HttpProtocol, fields, DRAIN_TIMEOUT, ws="none"))
 
 
 class _NoSockets:

@@ -9,6 +9,7 @@ from bus.cluster.configuration import Configuration
 from bus.cluster.leaders import Leaders
 from bus.cluster.members import Members
 from bus.cluster.peers import PeerKey, Peers
+from bus.network.descriptors import Descriptors
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -46,6 +47,7 @@ class Context:
     keyring: Keyring
     router: TransportRouter
     poster: Poster
+    descriptors: Descriptors
     egress: EgressPolicy
     spools: dict[str, Spool]
     members: Members

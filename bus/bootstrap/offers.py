@@ -74,6 +74,8 @@ class Offers:
         ASGI applications by path prefix.
     public
         Prefixes of routes that are answered under whatever name they are asked, also while there are no keys.
+    credentials
+        Whether a request's headers have a session or the like, as far as memory tells.
     endpoint
         Who takes some requests before they come to an application.
     """
@@ -101,6 +103,7 @@ class Offers:
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
     public: tuple[str, ...] = ()
+    credentials: tuple[Callable[[Mapping[bytes, bytes]], bool], ...] = ()
     endpoint: Endpoint | None = None
 
     def __or__(self, other: Offers) -> Offers:
@@ -127,6 +130,7 @@ def offers_of(context: Context) -> Offers:
         "configuration": lambda: context.registry.trouble,
         "clocks": lambda: members.clocks,
         "order": lambda: context.leaders.trouble,
+        "connections": lambda: context.descriptors.trouble,
     }
     if isinstance(events, Emitter):
         conditions["events"] = lambda: events.trouble

@@ -43,7 +43,8 @@ from bus.domain.ordering.chain import Role
 from bus.domain.own_events import CODE
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
-from bus.files import make_directory
+from bus.files import make_directory, most_open_files
+from bus.network.descriptors import Descriptors
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.slots import OWN_SLOTS
@@ -118,7 +119,8 @@ async def open_context(
         for gone in left:  # whoever gets this directory again begins anew
             (gone / _PERMITS).unlink(missing_ok=True)
         egress = _egress(settings)
-        poster = HttpPoster(egress, pool_limits=_POOL)
+        descriptors = Descriptors(most_open_files(), clock.monotonic)
+        poster = HttpPoster(egress, pool_limits=_POOL, descriptors=descriptors)
         opened.push_async_callback(poster.close)
         peer_key = PeerKey(kept, clock)
         to_peers = peer_poster()
@@ -165,6 +167,7 @@ async def open_context(
                 settings, spools, HandoverPublisher(members, peers, leaders), registry, quarantine, carriers, clock
             ),
             poster=poster,
+            descriptors=descriptors,
             egress=egress,
             spools=spools,
             members=members,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from bus.http.asgi import Field, Refusal
 from bus.http.corked import Corked
 from bus.http.endpoint import Endpoint, Exchange, Taker
+from bus.http.policies import KNOWN, CallerPolicy, UpgradePolicy
 from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
 
 _log = logging.getLogger(__name__)
@@ -54,14 +55,6 @@ _NO_HANDSHAKE: Final = problem(
 )
 
 
-class UpgradePolicy(Protocol):
-    """Decides which connections may become WebSockets."""
-
-    def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
-        """Return why this connection may not, None when it may."""
-        ...
-
-
 class Refused(Exception):
     """Ends the parsing of a request."""
 
@@ -69,10 +62,10 @@ class Refused(Exception):
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a deadline for receiving a request and a limit of its head, and with whole responses.
 
-    Subclass it with the ``deadline`` in seconds, the policy for ``upgrades`` to WebSockets, and the ``endpoint`` that
-    takes some requests before the application. A request that is refused before anybody sees it whole (400, 408, 431)
-    is answered, and its connection closed. What came before it on the connection is answered first; when that is not
-    done yet, a request without a whole head gets no answer of its own.
+    Subclass it with the ``deadline`` in seconds, the policies for ``callers`` and for ``upgrades`` to WebSockets, and
+    the ``endpoint`` that takes some requests before the application. A request that is refused before anybody sees it
+    whole (400, 408, 431) is answered, and its connection closed. What came before it on the connection is answered
+    first; when that is not done yet, a request without a whole head gets no answer of its own.
 
     Of a request that is answered before it is whole, at most ``_MOST_UNREAD`` bytes more are read within ``_LINGER``
     seconds; if it is not whole then, its connection is closed. Trailers have the limit of a head and are dropped.
@@ -81,6 +74,7 @@ class HttpProtocol(HttpToolsProtocol):
     """
 
     deadline: float
+    callers: CallerPolicy
     upgrades: UpgradePolicy
     endpoint: Endpoint | None = None
     transport: Corked  # type: ignore[assignment]
@@ -94,6 +88,7 @@ class HttpProtocol(HttpToolsProtocol):
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
+    _is_known = False  # a request had a valid key
     _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
 
@@ -101,6 +96,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Expect the first request."""
         super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop, self._lingers)))
         self._expect()
+        self.callers.add(self, self.client[0] if self.client else "")
         if self.already_read:
             self.data_received(self.already_read)
 
@@ -122,7 +118,28 @@ class HttpProtocol(HttpToolsProtocol):
         """Expect nothing more."""
         self._is_left = True
         self._forget()
+        self.callers.remove(self)
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Give the connection to the protocol of WebSockets, which counts them itself."""
+        self.callers.remove(self)
+        super().handle_websocket_upgrade()
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when it waits for its peer; None while a request is answered."""
+        if self.cycle is not None and not self.cycle.response_complete and not self._waits_for_body():
+            return None
+        if self._due is not None:
+            return self._due.when() - self.deadline
+        keeping = self.timeout_keep_alive_task
+        return keeping.when() - self.timeout_keep_alive if keeping is not None else self.loop.time()
+
+    def drop(self) -> None:
+        """Close at once."""
+        self._is_refused = self._is_left = True
+        self.transport.abort()
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its head is too long or can be understood in two ways."""
@@ -201,7 +218,12 @@ class HttpProtocol(HttpToolsProtocol):
         """Log nothing: whoever offers another protocol goes on with this one."""
 
     def _begin(self, taker: Taker | None) -> None:
+        is_known = taker is not None or self.callers.knows(self.headers)
+        if is_known and not self._is_known:
+            self._is_known = True
+            self.callers.know(self)
         if taker is None:
+            self.scope[KNOWN] = is_known  # type: ignore[typeddict-unknown-key]
             HttpToolsProtocol.on_headers_complete(self)
             if self._is_last:
                 self.cycle.keep_alive = False

@@ -163,6 +163,17 @@ class Connection(asyncio.Protocol):
         self._rest = memoryview(b"")
         self._transport.abort()
 
+    def waits_since(self) -> tuple[bool, float]:
+        """Return a sort key by which idle connections are before others, and then those that wait longest."""
+        return (True, self.begun) if self._waiter is not None else (False, self.ended)
+
+    def make_room(self) -> None:
+        """Close for another one; an exchange under way ends as a failure."""
+        if self._waiter is None:
+            self.close()
+        else:
+            self._give_up(PostFailure.TIMEOUT, "it gave its connection up for others: too many wait for answers")
+
     def abandon(self) -> None:
         """Close at once, and be gone even if the event loop never says so."""
         if self in self._open:

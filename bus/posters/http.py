@@ -10,6 +10,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from bus.network.descriptors import Descriptors
 from bus.network.happy_eyeballs import LateAddresses
 from bus.network.names import Lookup
 from bus.network.resolver import Resolver
@@ -48,6 +49,9 @@ class HttpPoster:
         Of connections that wait.
     answer_limits
         Of what is read and kept.
+    descriptors
+        How many connections may be open: one more closes an idle one, or the one whose answer is waited for longest.
+        None for no limit.
     clock
         Seconds that never go back. Timers are the event loop's.
 
@@ -71,6 +75,7 @@ class HttpPoster:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         pool_limits: PoolLimits = PoolLimits(),  # noqa: B008 - immutable
         answer_limits: AnswerLimits = AnswerLimits(),  # noqa: B008 - immutable
+        descriptors: Descriptors | None = None,
         clock: Clock = time.perf_counter,
     ) -> None:
         self._egress = egress
@@ -81,6 +86,8 @@ class HttpPoster:
         self._limits = limits
         self._answer_limits = answer_limits
         self._clock = clock
+        self._descriptors = descriptors
+        self._dialing = 0
         self._pool = Pool(pool_limits)
         self._open: set[Connection] = set()
         self._closed = asyncio.Event()
@@ -226,7 +233,12 @@ class HttpPoster:
 
     async def _dialed(self, dial: Dial, deadline: float) -> Connection:
         if not self._closed.is_set():
-            connection = await dial.run(deadline)
+            self._make_room()
+            self._dialing += 1
+            try:
+                connection = await dial.run(deadline)
+            finally:
+                self._dialing -= 1
             self.opened += 1
             if certificate := connection.certificate:
                 self.certificates.note(dial.endpoint.host, dial.endpoint.port, certificate, round(time.time() * 1000))
@@ -234,6 +246,15 @@ class HttpPoster:
                 return connection
             connection.abort()
         raise DialFailed(Failure(PostFailure.CONNECT, "the poster is closed"))
+
+    def _make_room(self) -> None:
+        """Close a connection if there are no more descriptors: what waits longest is what others wait for least."""
+        if self._descriptors is None or len(self._open) + self._dialing < self._descriptors.most:
+            return
+        self._descriptors.closed()
+        if not self._open:
+            raise DialFailed(Failure(PostFailure.CONNECT, "all connections that may be open are being made"))
+        min(self._open, key=Connection.waits_since).make_room()
 
     def _connection(self, key: Key, limits: AnswerLimits) -> Connection:
         lost = functools.partial(self._lost, key)

@@ -41,7 +41,7 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: C
     forwarded = [value.decode("latin-1") for name, value in headers if name == _FORWARDED]
     hops = [hop.strip() for field in forwarded for hop in field.split(",")]
     address = _plain(peer)
-    while hops and _is_in(address, trusted):
+    while hops and is_in(address, trusted):
         address = _plain(hops.pop())
     return address[:_LONGEST]
 
@@ -76,9 +76,10 @@ def _plain_network(text: str) -> Network:
     return ip_network((int(found.network_address) & 0xFFFFFFFF, found.prefixlen - MAPPED.prefixlen))
 
 
-def _is_in(address: str, networks: Collection[Network]) -> bool:
+def is_in(address: str, networks: Collection[Network]) -> bool:
+    """Whether an address is in one of these networks; what is none is in none."""
     try:
-        found = ip_address(address)
+        found = ip_address(_plain(address))
     except ValueError:
         return False
     return any(found.version == network.version and found in network for network in networks)

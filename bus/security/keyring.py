@@ -140,6 +140,13 @@ class Keyring:
         self._uses.note(known.id)
         return known
 
+    def knows(self, authorization: bytes) -> bool:
+        """Whether this header has a valid key."""
+        try:
+            return authorization in self._seen or bool(self._verify(authorization))
+        except AccessDenied:
+            return False
+
     def all_keys(self) -> list[StoredKey]:
         """Return all keys, the oldest first."""
         return sorted(self._keys.values(), key=lambda key: key.created_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -17,6 +18,10 @@ from bus.security.keyring import Keyring, StoredUser
 from bus.security.principals import Principal
 
 SESSIONS: Final = "sessions"
+COOKIE: Final = "bus_session"
+# A browser takes a cookie of this name only over TLS, from this very host.
+HOST: Final = "__Host-"
+_TOKEN: Final = re.compile(rf"(?:^|; ?)(?:{HOST})?{COOKIE}=([A-Za-z0-9_-]+)".encode())
 _TOKEN_BYTES: Final = 32
 _MOST_KNOWN: Final = 10_000
 _TOUCH: Final = 60_000  # ms between two writes of when a session was used
@@ -85,6 +90,12 @@ class Sessions:
             return None
         expires_at = stored.created_at + self.limits.lifetime
         return Session(name, user, principal_of(user), csrf_of(token), expires_at)
+
+    def knows(self, cookies: bytes) -> bool:
+        """Whether the value of a ``Cookie`` header has a session that this process has found valid and is not over."""
+        token = _TOKEN.search(cookies)
+        stored = self._known.get(_hash(token[1].decode())) if token is not None else None
+        return stored is not None and not self._is_over(stored)
 
     async def close(self, session_id: str) -> None:
         """End a session; durable when it returns."""

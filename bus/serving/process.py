@@ -8,17 +8,31 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus import garbage
-from bus.bootstrap import ROLES, Common, Role, Service, compose, introspect, load_roles, offers_of, open_context
+from bus.bootstrap import (
+    ROLES,
+    Common,
+    Context,
+    Offers,
+    Role,
+    Service,
+    compose,
+    introspect,
+    load_roles,
+    offers_of,
+    open_context,
+)
 from bus.errors import BusError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
 from bus.network import event_loop
 from bus.observing.disks import watch_of
+from bus.security.callers import Callers, Share
+from bus.security.clients import networks_of
 from bus.serving.announcement import Announcement, announcement
 from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
@@ -139,6 +153,7 @@ async def _serve(
                 config(
                     settings,
                     Gateway(context, introspection, door.siblings),
+                    _callers(context, offers),
                     offers.endpoint,
                     door.shared,
                     has_pages="admin" in roles,
@@ -169,6 +184,19 @@ async def _serve(
             await serving
             for run in reversed(running):
                 await _finish(run, settings.drain_timeout)
+
+
+def _callers(context: Context, offers: Offers) -> Callers:
+    settings, keyring, peer_key = context.settings, context.keyring, context.peer_key
+
+    def knows(headers: Mapping[bytes, bytes]) -> bool:
+        shown = headers.get(b"authorization")
+        if keyring.is_open or (shown is not None and (keyring.knows(shown) or peer_key.opens(shown))):
+            return True
+        return any(has(headers) for has in offers.credentials)
+
+    share = Share(settings.keyless_requests, settings.keyless_connections)
+    return Callers(share, context.descriptors, knows, networks_of(settings.trusted_proxies))
 
 
 class _Running(NamedTuple):

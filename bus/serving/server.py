@@ -10,6 +10,7 @@ from bus.bootstrap import Asgi
 from bus.http.endpoint import Endpoint
 from bus.http.protocol import HttpProtocol
 from bus.http.server import HttpServer, configured
+from bus.security.callers import Callers
 from bus.security.clients import networks_of
 from bus.serving.sockets import Sockets
 from bus.settings import Settings
@@ -52,7 +53,13 @@ class Shared(NamedTuple):
 
 
 def config(
-    settings: Settings, app: Asgi, endpoint: Endpoint | None = None, shared: Shared | None = None, *, has_pages: bool
+    settings: Settings,
+    app: Asgi,
+    callers: Callers,
+    endpoint: Endpoint | None = None,
+    shared: Shared | None = None,
+    *,
+    has_pages: bool,
 ) -> uvicorn.Config:
     """Return how the server is set up; ``has_pages`` lets browsers hold WebSockets.
 
@@ -60,7 +67,12 @@ def config(
     """
     proxies = networks_of(settings.trusted_proxies)
     sockets = Sockets(settings.sockets, settings.sockets_per_address, proxies, has_pages=has_pages)
-    fields: dict[str, object] = {"deadline": settings.receive_timeout, "upgrades": sockets, "endpoint": endpoint}
+    fields: dict[str, object] = {
+        "deadline": settings.receive_timeout,
+        "callers": callers,
+        "upgrades": sockets,
+        "endpoint": endpoint,
+    }
     protocol: type[HttpProtocol] = HttpProtocol
     if shared is not None:
         from bus.http.forwarding import ForwardingProtocol  # noqa: PLC0415 - of several processes only
@@ -68,7 +80,7 @@ def config(
         protocol = ForwardingProtocol
         fields |= {"shared_port": shared.port, "elsewhere": shared.elsewhere}
     return configured(
-        app,
+        callers.limited(app),
         protocol,
         fields,
         settings.drain_timeout,

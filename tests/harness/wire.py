@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+from bus.network.descriptors import Descriptors
+from bus.security.callers import Callers, Share
 
 Found = TypeVar("Found")
 _MOST_TURNS = 100_000
@@ -126,3 +130,8 @@ class Wire(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         assert isinstance(protocol, asyncio.Protocol)
         self._protocol = protocol
+
+
+def anybody() -> Callers:
+    """Return a policy under which everybody is known."""
+    return Callers(Share(1.0, 1_000_000), Descriptors(1_000_000, time.monotonic), lambda _: True)

@@ -12,6 +12,7 @@ import uvloop
 from uvicorn.server import ServerState
 
 from bus.http.forwarding import ForwardingProtocol
+from tests.harness.wire import anybody
 
 HERE = b"GET /v1/x HTTP/1.1\r\nHost: a\r\n\r\n"
 ELSEWHERE = b"GET /admin HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -45,7 +46,9 @@ async def _give_while_an_answer_waits() -> tuple[bytes, list[tuple[int, bytes]]]
     """Have a request read that is served elsewhere, in the turn in which the one before it was answered."""
     listener = socket.create_server(("127.0.0.1", 0))
     elsewhere, made = Elsewhere(), []
-    shared = {"deadline": 5, "upgrades": NoUpgrades(), "elsewhere": elsewhere, "shared_port": listener.getsockname()[1]}
+    port = listener.getsockname()[1]
+    policies = {"callers": anybody(), "upgrades": NoUpgrades()}
+    shared = {"deadline": 5, "elsewhere": elsewhere, "shared_port": port, **policies}
     config = uvicorn.Config(first, log_config=None, lifespan="off")
     config.load()
     state = ServerState()

@@ -17,6 +17,7 @@ from bus.http.corked import Corked
 from bus.http.protocol import LONGEST_HEAD, MOST_BEHIND
 from bus.serving.server import config as server_config
 from bus.settings import Settings
+from tests.harness.wire import anybody
 
 DEADLINE = 1.0
 SLOW = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -111,7 +112,7 @@ def application() -> Application:
 @pytest.fixture
 async def peer(application: Application) -> AsyncIterator[Peer]:
     """Be connected to the server as a process of the bus sets it up."""
-    config = server_config(Settings(receive_timeout=DEADLINE), application, has_pages=True)
+    config = server_config(Settings(receive_timeout=DEADLINE), application, anybody(), has_pages=True)
     config.load()
     state = uvicorn.server.ServerState()
     loop = asyncio.get_running_loop()

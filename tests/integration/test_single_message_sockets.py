@@ -13,6 +13,7 @@ import uvloop
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from receiver.endpoint import MessageEndpoint
+from tests.harness.wire import anybody
 from tests.unit.receiver.receiver_world import World
 from tests.unit.receiver.single_requests import ALL, KNOWN, LIMIT, REFUSED, TAKEN, Behind, post
 
@@ -42,7 +43,7 @@ async def _answers(*, has_endpoint: bool) -> tuple[dict[str, bytes], list[bytes]
     await world.destination("orders", "billing", max_bytes=LIMIT)
     behind = Behind(world)
     endpoint = MessageEndpoint(world.ingest, world.keyring, world.producers) if has_endpoint else None
-    config = server_config(Settings(receive_timeout=DEADLINE), behind, endpoint, has_pages=False)
+    config = server_config(Settings(receive_timeout=DEADLINE), behind, anybody(), endpoint, has_pages=False)
     config.load()
     state = uvicorn.server.ServerState()
     loop = asyncio.get_running_loop()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
+from bus.network.descriptors import Descriptors
 from bus.ports.poster import PostFailure
+from bus.posters.http import HttpPoster
 from bus.posters.pool import PoolLimits
+from bus.security.egress import EgressPolicy
 from tests.integration.poster.peers import OK, reset, until
 
 
@@ -142,3 +146,36 @@ async def test_old_connections_are_not_kept(hostile, send, make_poster, answer_w
     for opened in (1, 2):
         assert (await send(port, by=poster)).status == 200
         assert (poster.opened, poster.idle) == (opened, 0)
+
+
+async def test_one_connection_more_than_may_be_open_closes_the_idle_and_then_what_hangs_longest(
+    hostile, send, request_of
+):
+    answering = asyncio.Event()
+
+    async def script(reader, writer, number):
+        while True:
+            await request_of(reader)
+            await answering.wait()
+            writer.write(OK)
+
+    descriptors = Descriptors(128 + 2 * 16, time.monotonic)
+    poster = HttpPoster(EgressPolicy(allow_loopback=True), descriptors=descriptors)
+    port = await hostile.start(script)
+    answering.set()
+    await asyncio.gather(*(send(port, by=poster) for _ in range(3)))
+    answering.clear()
+    other = await hostile.start(script)
+    hanging = []
+    for _ in range(20):
+        hanging.append(asyncio.create_task(send(other, by=poster, timeout=30.0)))
+        await until(lambda: poster.opened >= 3 + len(hanging))
+    assert poster.connections == 16
+    assert poster.idle == 0
+    given_up = [task.result() for task in hanging if task.done()]
+    assert [task.done() for task in hanging] == [True] * 4 + [False] * 16
+    assert {(found.status, found.failure) for found in given_up} == {(None, PostFailure.TIMEOUT)}
+    assert "160" in str(descriptors.trouble)
+    answering.set()
+    assert {found.status for found in await asyncio.gather(*hanging[4:])} == {200}
+    await poster.close()

@@ -18,7 +18,7 @@ from bus.http.asgi import Receive, Scope, Send, answer
 from bus.http.endpoint import Answering
 from bus.serving.server import config as server_config
 from bus.settings import Settings
-from tests.harness.wire import JumpingLoop, Wire, jumping
+from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
 
 DEADLINE = 5.0
 POST = b"POST /taken HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nbody"
@@ -73,7 +73,7 @@ class Server:
         self.endpoint = Taking()
         self.asked: list[str] = []
         self.state = uvicorn.server.ServerState()
-        config = server_config(Settings(receive_timeout=DEADLINE), self, self.endpoint, has_pages=True)
+        config = server_config(Settings(receive_timeout=DEADLINE), self, anybody(), self.endpoint, has_pages=True)
         config.load()
         self.protocol = config.http_protocol_class(config, self.state, {})
         self.wire = Wire(loop, self.protocol)

@@ -12,7 +12,7 @@ from bus.http.asgi import Receive, Scope, Send, answer, read_body
 from bus.http.protocol import LONGEST_HEAD
 from bus.serving.server import config as server_config
 from bus.settings import Settings
-from tests.harness.wire import JumpingLoop, Wire, jumping
+from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
 
 DEADLINE = 30.0
 PIECE = b"x" * 16_384
@@ -39,7 +39,7 @@ def heard(pieces: Sequence[bytes], *, pause: float = 0.0) -> Wire:
     """Send pieces with pauses; return the wire after a long time."""
 
     async def talk(loop: JumpingLoop) -> Wire:
-        config = server_config(Settings(receive_timeout=DEADLINE), Application(), has_pages=False)
+        config = server_config(Settings(receive_timeout=DEADLINE), Application(), anybody(), has_pages=False)
         config.load()
         state = uvicorn.server.ServerState()
         wire = Wire(loop, config.http_protocol_class(config, state, {}))

@@ -19,7 +19,7 @@ from bus.serving.server import config as server_config
 from bus.settings import Settings
 from receiver.endpoint import MessageEndpoint
 from tests.harness.gated_spool import once
-from tests.harness.wire import JumpingLoop, Wire, jumping
+from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
 from tests.unit.receiver.receiver_world import World
 from tests.unit.receiver.single_requests import ALL, KNOWN, LIMIT, OTHERS, PLAIN, REFUSED, TAKEN, Behind, post
 
@@ -78,7 +78,7 @@ async def _heard(loop: JumpingLoop, talk: Talk, *, has_endpoint: bool) -> Heard:
     world = await _world(talk)
     behind = Behind(world)
     endpoint = MessageEndpoint(world.ingest, world.keyring, world.producers) if has_endpoint else None
-    config = server_config(Settings(receive_timeout=DEADLINE), behind, endpoint, has_pages=False)
+    config = server_config(Settings(receive_timeout=DEADLINE), behind, anybody(), endpoint, has_pages=False)
     config.load()
     state = uvicorn.server.ServerState()
     state.default_headers = [(b"date", b"today")]

@@ -1,0 +1,53 @@
+"""What a server's protocol asks of others: who may be connected, and who may open a WebSocket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from bus.http.asgi import Field
+from bus.http.problem import Problem
+
+KNOWN: Final = "bus.known"
+"""Key in a request's ASGI scope: whether it has a valid key, a session or the like."""
+
+
+class Caller(Protocol):
+    """A connection, as one among all of a server."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when (loop time) it waits for its peer; None while a request is answered."""
+        ...
+
+    def drop(self) -> None:
+        """Close it at once."""
+        ...
+
+
+class CallerPolicy(Protocol):
+    """Decides how many connections there are, and whose."""
+
+    def add(self, connection: Caller, peer: str) -> None:
+        """Count a new connection from an address, or drop it."""
+        ...
+
+    def know(self, connection: Caller) -> None:
+        """Learn that a request on a connection has a valid key."""
+        ...
+
+    def remove(self, connection: Caller) -> None:
+        """Count a connection no more; no effect for one that is not counted."""
+        ...
+
+    def knows(self, headers: Sequence[Field]) -> bool:
+        """Whether a request with these headers has a valid key or the like."""
+        ...
+
+
+class UpgradePolicy(Protocol):
+    """Decides which connections may become WebSockets."""
+
+    def refusal(self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str) -> Problem | None:
+        """Return why this connection may not, None when it may."""
+        ...

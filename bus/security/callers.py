@@ -1,0 +1,144 @@
+"""Who is connected to a server: what those without a valid key may take, and whose connections make room for others."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from bus.domain.delivery.rate import TokenBucket
+from bus.http.asgi import App, Receive, Refusal, Scope, Send
+from bus.http.policies import KNOWN, Caller
+from bus.http.problem import problem
+from bus.network.descriptors import Descriptors
+from bus.security.addresses import Network
+from bus.security.clients import client_address, is_in, network_of
+
+_LONGEST_WAIT: Final = 1.0
+_MOST_ADDRESSES: Final = 10_000
+_AT_ONCE: Final = 16  # one of so many connections is closed at once, so that not all are looked at for each new one
+_TOO_MANY: Final = problem(
+    429, "this address makes more requests without a valid key than one may", hint="send a key, or wait a second"
+)
+
+
+class Share(NamedTuple):
+    """What an address (a /64 of IPv6) may take without a valid key: requests a second, and connections at once."""
+
+    requests: float
+    connections: int
+
+
+class Callers:
+    """Counts connections and the requests without a valid key.
+
+    A connection counts for its address until a request on it had a valid key. One connection more than an address may
+    have, or than there are descriptors for, closes the one that has waited for its peer longest: of the same address,
+    or in all, those without a key first. None is closed while a request on it is answered.
+
+    Parameters
+    ----------
+    share
+        Of one address.
+    descriptors
+        How many connections there may be in all.
+    knows
+        Whether a request with these headers has a valid key, a session or the like, as far as memory tells.
+    proxies
+        Networks of proxies whose ``X-Forwarded-For`` says who calls; their connections count for no address.
+    """
+
+    def __init__(
+        self,
+        share: Share,
+        descriptors: Descriptors,
+        knows: Callable[[Mapping[bytes, bytes]], bool],
+        proxies: Collection[Network] = (),
+    ) -> None:
+        self._share = share
+        self._descriptors = descriptors
+        self._knows = knows
+        self._proxies = proxies
+        self._connected: dict[Caller, str] = {}
+        self._strangers: dict[str, dict[Caller, None]] = {}
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def add(self, connection: Caller, peer: str) -> None:
+        """Count a new connection, and close another one, or itself, if it is one too many."""
+        address = "" if is_in(peer, self._proxies) else network_of(client_address(peer, (), ()))
+        strangers = self._strangers.get(address, {})
+        if len(strangers) >= self._share.connections and not self._make_room(strangers, 1):
+            connection.drop()
+            return
+        if len(self._connected) >= self._descriptors.most:
+            self._descriptors.closed()
+            of_strangers = [one for found in self._strangers.values() for one in found]
+            most = max(1, self._descriptors.most // _AT_ONCE)
+            if not self._make_room(of_strangers, most) and not self._make_room(self._connected, most):
+                connection.drop()
+                return
+        self._connected[connection] = address
+        if address:
+            self._strangers.setdefault(address, {})[connection] = None
+
+    def know(self, connection: Caller) -> None:
+        """Count a connection no more for its address: a request on it has a valid key."""
+        address = self._connected.get(connection)
+        if address is not None:
+            self._forget(connection, address)
+
+    def remove(self, connection: Caller) -> None:
+        """Count a connection no more."""
+        address = self._connected.pop(connection, None)
+        if address is not None:
+            self._forget(connection, address)
+
+    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request has a valid key or the like."""
+        return self._knows(dict(headers))
+
+    def limited(self, app: Any) -> App:
+        """Return an application whose requests without a valid key wait for the share of their address.
+
+        One that would wait longer than a second is refused (429), and its connection closed.
+        """
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            wait = 0.0 if scope.get(KNOWN, True) else self._wait(scope)
+            if wait > _LONGEST_WAIT:
+                await Refusal(_TOO_MANY, (b"connection", b"close"))(scope, receive, send)
+                return
+            if wait:
+                await asyncio.sleep(wait)
+            await app(scope, receive, send)
+
+        return application
+
+    def _wait(self, scope: Scope) -> float:
+        """Take a request from its address's share; return the seconds until it is its turn."""
+        client = scope.get("client")
+        address = network_of(client_address(client[0] if client else "", scope["headers"], self._proxies))
+        bucket = self._buckets.pop(address, None) or TokenBucket(self._share.requests)
+        self._buckets[address] = bucket
+        if len(self._buckets) > _MOST_ADDRESSES:
+            self._buckets.popitem(last=False)
+        wait = bucket.wait(asyncio.get_running_loop().time())
+        if wait <= _LONGEST_WAIT:
+            bucket.take(1)
+        return wait
+
+    def _forget(self, connection: Caller, address: str) -> None:
+        strangers = self._strangers.get(address, {})
+        strangers.pop(connection, None)
+        if not strangers:
+            self._strangers.pop(address, None)
+
+    def _make_room(self, connections: Iterable[Caller], most: int) -> bool:
+        """Close the connections that have waited longest; False if all are at work."""
+        waiting = {one: since for one in connections if (since := one.idle_since) is not None}
+        for connection in heapq.nsmallest(most, waiting, waiting.__getitem__):
+            self.remove(connection)
+            connection.drop()
+        return bool(waiting)
