@@ -14,15 +14,14 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
-from bus.sentences import N_, Said, sentence
-from compensator.alarms.telling import Notice
+from bus.sentences import Said, sentence
+from compensator.alarms.telling import NOT_TAKEN, Notice
 from compensator.alarms.texts import Text
 
 WITHIN: Final = 30.0
 """Seconds that a channel has to take what it is told."""
 _TELLING: Final = (sys.executable, "-m", Notice.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
-_NOT_TAKEN: Final = N_("its service did not take it")
 
 
 class Sending(Protocol):
@@ -80,6 +79,6 @@ class AppriseSending:
                 await telling.wait()
         if telling.returncode:
             return sentence("it failed: {error}", error=f"its process ended with {telling.returncode}")
-        if not said or said == _NOT_TAKEN:
-            return sentence(_NOT_TAKEN) if said else ""
-        return sentence("it failed: {error}", error=said)
+        if said == NOT_TAKEN:
+            return sentence("its service did not take it")
+        return sentence("it failed: {error}", error=said) if said else ""

@@ -15,6 +15,8 @@ import msgspec
 
 MOST_BYTES: Final = 2**20
 """What is read of a service's answer."""
+NOT_TAKEN: Final = "-"
+"""What is written when Apprise only says that a service did not take a notice."""
 _MEMORY: Final = 1 << 30  # address space; what Apprise maps is less than a tenth
 _LONGEST: Final = 500
 _POLITE: Final = 5  # behind the bus, which may be short of CPU while there are alarms
@@ -60,7 +62,7 @@ def _tell(notice: Notice) -> str:
     taken = target.notify(
         body=notice.body, title=notice.title, body_format="text", notify_type=apprise.NotifyType(notice.kind)
     )
-    return "" if taken else "its service did not take it"
+    return "" if taken else NOT_TAKEN
 
 
 def main() -> None:

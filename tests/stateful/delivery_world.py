@@ -30,6 +30,7 @@ from bus.domain.subscription import Subscription
 from bus.errors import Conflict, NotFound, StoreUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import PREFIX
+from bus.network.descriptors import Descriptors
 from bus.ports.poster import PostResult
 from bus.ports.spool import NewRecord
 from bus.registry import Registry
@@ -173,6 +174,7 @@ class Life:
             keyring=Keyring(world.store, world.clock.now),
             router=router,
             poster=world.poster,
+            descriptors=Descriptors(1_000_000, world.clock.monotonic),
             egress=EgressPolicy(allow_loopback=True),
             spools={**world.spools},
             members=members,

@@ -21,6 +21,7 @@ from bus.domain.message import Message
 from bus.domain.ordering.chain import Role
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
+from bus.network.descriptors import Descriptors
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
@@ -151,6 +152,7 @@ class World:
             keyring=self.keyring,
             router=router,
             poster=MemoryPoster(self.egress, sleep=self.clock.sleep),
+            descriptors=Descriptors(1_000_000, self.clock.monotonic),
             egress=self.egress,
             spools=dict(self.spools),
             members=(members := alone(self.store, self.clock)),

@@ -17,6 +17,7 @@ from bus.serving.passing import Passing, take_passed
 from bus.serving.server import Server, Shared, config
 from bus.settings import Settings
 from tests.harness.waiting import until
+from tests.harness.wire import anybody
 
 _SERVED_THERE = b"GET /admin HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 _SERVED_HERE = b"GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -63,8 +64,8 @@ async def _pair(*, is_first_there: bool = True) -> AsyncIterator[_Pair]:
     passing.setblocking(False)
     shared, own = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
     port = shared.getsockname()[1]
-    first = Server(config(Settings(), _app(b"first"), has_pages=False))
-    other = Server(config(Settings(), _app(b"other"), None, Shared(port, Passing(passing)), has_pages=False))
+    first = Server(config(Settings(), _app(b"first"), anybody(), has_pages=False))
+    other = Server(config(Settings(), _app(b"other"), anybody(), None, Shared(port, Passing(passing)), has_pages=False))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(first.serve(sockets=[own])), group.create_task(other.serve(sockets=[shared]))]
