@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from bus.http.asgi import Field, Refusal
+from bus.http.asgi import App, Event, Field, Receive, Refusal, Scope, Send
 from bus.http.corked import Corked
 from bus.http.endpoint import Endpoint, Exchange, Taker
 from bus.http.policies import KNOWN, CallerPolicy, UpgradePolicy
@@ -84,6 +84,7 @@ class HttpProtocol(HttpToolsProtocol):
     _head = 0  # bytes of a head that is not whole, or of pieces since the last one with a part of the body
     _has_body = False  # the last piece had a part of a body
     _is_chunked = False
+    _is_long = False  # more of the request may come than is read once it is answered
     _unread = 0  # bytes that may still come of a request that is answered
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
@@ -190,6 +191,24 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._is_long and cycle.scope is self.scope:
+            app = self._closing_early(cycle, app)
+        super()._start_asgi_task(cycle, app)
+
+    def _closing_early(self, cycle: RequestResponseCycle, app: Any) -> App:
+        """Return an application whose answer, if it comes before the whole request, says that the connection closes."""
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            async def say(event: Event) -> None:
+                if event["type"] == "http.response.start" and self.scope is scope and self._waits_for_body():
+                    cycle.keep_alive = False
+                await send(event)
+
+            await app(scope, receive, say)
+
+        return application
+
     def on_response_complete(self) -> None:
         """Go on with the connection; a request that is not whole yet gets little time for the rest."""
         if self._is_left:
@@ -262,15 +281,17 @@ class HttpProtocol(HttpToolsProtocol):
             return _TOO_LONG
         if len(self.pipeline) >= MOST_BEHIND:
             return _TOO_MANY_BEHIND
-        self._is_chunked = False
+        self._is_chunked = self._is_long = False
         hosts = 0
         for place, (name, value) in enumerate(self.headers):
             if value[-1:] in _SPACES:
                 self.headers[place] = (name, value.rstrip(b" \t"))
             if name == b"host":
                 hosts += 1
+            elif name == b"content-length":
+                self._is_long = int(value) > _MOST_UNREAD
             elif name == b"transfer-encoding":
-                self._is_chunked = True
+                self._is_chunked = self._is_long = True
                 if self.headers[place][1].lower() != b"chunked":
                     return _CODING
         if hosts > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -163,14 +164,12 @@ def test_a_body_over_the_limit_is_answered_once(bus: BusProcess) -> None:
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     with connected(bus) as peer:
         peer.sendall(SEND + b"transfer-encoding: chunked\r\n\r\n")
-        for _ in range(40):
-            peer.sendall(chunk)
-        peer.sendall(b"0\r\n\r\n")
-        first = peer.recv(65_536)
-        peer.sendall(HEALTH)
-        (one, *rest) = answers(first + peer.recv(65_536))
+        with suppress(OSError):
+            for _ in range(40):
+                peer.sendall(chunk)
+            peer.sendall(b"0\r\n\r\n" + HEALTH)
+        (one,) = answers(peer.recv(65_536))
     one.problem(413)
-    assert [other.status for other in rest] == [200]
 
 
 def test_a_request_that_offers_an_upgrade_is_served(bus: BusProcess) -> None:

@@ -13,6 +13,7 @@ from admin.routes import exports
 from bus.http.server import bind, url_of
 from bus.serving.server import Server, config
 from bus.settings import Settings
+from tests.harness.wire import anybody
 from tests.unit.admin.admin_world import World
 
 
@@ -28,7 +29,7 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     world = World()
     listener = bind("127.0.0.1", 0)
-    server = Server(config(Settings(), world.app, has_pages=False))
+    server = Server(config(Settings(), world.app, anybody(), has_pages=False))
     running = asyncio.create_task(server.serve([listener]))
     async with asyncio.timeout(60):
         await server.serves.wait()

@@ -73,6 +73,7 @@ def endless(head: bytes, piece: bytes) -> Iterator[bytes]:
 def test_after_an_answer_little_is_read_and_the_connection_is_closed(head: bytes, piece: bytes) -> None:
     wire = heard(list(endless(head, piece)))
     assert wire.heard.startswith(b"HTTP/1.1 40")
+    assert b"connection: close" in wire.heard
     assert wire.unread >= 100 * len(piece) - 65_536 - len(piece)
     assert wire.closed_at == 1.0
 
