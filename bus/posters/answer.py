@@ -13,7 +13,6 @@ _FIRST_FAILURE: Final = 300
 _LONGEST_FIELD: Final = 128
 _SMALL: Final = 256  # a head of so many bytes is within any sensible limit
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
-_FOLD: Final = re.compile(rb"[ \t]*\r?\n[ \t]+")
 _INTERIM: Final = re.compile(rb"HTTP/[0-9.]+ 1")
 
 
@@ -46,8 +45,8 @@ class Answer:
     """Reads answers one after the other from one connection; `reset` before each request.
 
     It tolerates what clients in the field tolerate, since a 2xx that counts as a failure is delivered again: lines
-    without a carriage return (RFC 9112, section 2.2), folded ones (5.2), control characters in values, spaces behind
-    the size of a chunk, and a length beside chunks (6.3).
+    without a carriage return (RFC 9112, section 2.2), folded ones (5.2), control characters in values and spaces
+    behind the size of a chunk.
 
     The parser calls back once per answer and part, not once per header field: no field matters
     for an ordinary 2xx, so heads are kept as they came and searched only when one does.
@@ -72,7 +71,6 @@ class Answer:
         self._parser = HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
-            lenient_chunked_length=True,
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
@@ -175,14 +173,17 @@ class Answer:
 
     def _field(self, name: bytes) -> bytes | None:
         """Return the last value of a field in the head of the final answer."""
-        values = re.findall(rb"\n" + name + rb":[ \t]*([^\r\n]*?)[ \t]*(?=[\r\n])", self._final_head(), re.IGNORECASE)
-        return values[-1] if values else None
+        found = None
+        for line in self._final_head().split(b"\n"):
+            if line[: len(name)].lower() == name and line[len(name) : len(name) + 1] == b":":
+                found = line[len(name) + 1 :].strip(b" \t\r")
+        return found
 
     def _final_head(self) -> bytes:
         head, rest = _split(self._head)
         while _INTERIM.match(head):
             head, rest = _split(rest)
-        return _FOLD.sub(b" ", head)
+        return _unfolded(head)
 
     def _cut(self) -> None:
         self.complete = True
@@ -206,6 +207,19 @@ class Answer:
             raise BadAnswer(f"more than {limits.head} bytes of headers")
         if self._received > 2 * (limits.head + limits.body):
             self._cut()
+
+
+def _unfolded(head: bytes) -> bytes:
+    """Return a head with the lines that are folded as one each."""
+    if b"\n " not in head and b"\n\t" not in head:
+        return head
+    lines: list[list[bytes]] = []
+    for line in head.split(b"\n"):
+        if lines and line[:1] in (b" ", b"\t"):
+            lines[-1].append(line.strip(b" \t\r"))
+        else:
+            lines.append([line.rstrip(b" \t\r")])
+    return b"\n".join(b" ".join(pieces) for pieces in lines)
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:
