@@ -165,7 +165,9 @@ class Connection(asyncio.Protocol):
 
     def waits_since(self) -> tuple[bool, float]:
         """Return a sort key by which idle connections are before others, and then those that wait longest."""
-        return (True, self.begun) if self._waiter is not None else (False, self.ended)
+        if self._waiter is None and self.ended:
+            return False, self.ended
+        return True, self.begun or self.born
 
     def make_room(self) -> None:
         """Close for another one; an exchange under way ends as a failure."""

@@ -23,6 +23,8 @@ from bus.posters.pool import Key, Pool, PoolLimits
 from bus.posters.target import HttpTarget
 from bus.posters.tls import client_context
 
+_HANGS: Final = 5.0  # seconds without an answer after which a connection may be closed for another one
+_LOOK_AGAIN: Final = 0.25
 _GOODBYE: Final = 2.0  # seconds for connections to close in order
 _new: Final = tuple.__new__  # makes a named tuple in less than half the time that its own constructor takes
 
@@ -50,8 +52,8 @@ class HttpPoster:
     answer_limits
         Of what is read and kept.
     descriptors
-        How many connections may be open: one more closes an idle one, or the one whose answer is waited for longest.
-        None for no limit.
+        How many connections may be open. One more waits, and closes an idle one, or the one that has waited for an
+        answer longest, if for more than 5 s. None for no limit.
     clock
         Seconds that never go back. Timers are the event loop's.
 
@@ -88,6 +90,7 @@ class HttpPoster:
         self._clock = clock
         self._descriptors = descriptors
         self._dialing = 0
+        self._freed = asyncio.Event()
         self._pool = Pool(pool_limits)
         self._open: set[Connection] = set()
         self._closed = asyncio.Event()
@@ -233,12 +236,12 @@ class HttpPoster:
 
     async def _dialed(self, dial: Dial, deadline: float) -> Connection:
         if not self._closed.is_set():
-            self._make_room()
-            self._dialing += 1
+            await self._take_slot(deadline)
             try:
                 connection = await dial.run(deadline)
             finally:
                 self._dialing -= 1
+                self._freed.set()
             self.opened += 1
             if certificate := connection.certificate:
                 self.certificates.note(dial.endpoint.host, dial.endpoint.port, certificate, round(time.time() * 1000))
@@ -247,14 +250,32 @@ class HttpPoster:
             connection.abort()
         raise DialFailed(Failure(PostFailure.CONNECT, "the poster is closed"))
 
-    def _make_room(self) -> None:
-        """Close a connection if there are no more descriptors: what waits longest is what others wait for least."""
-        if self._descriptors is None or len(self._open) + self._dialing < self._descriptors.most:
-            return
-        self._descriptors.closed()
-        if not self._open:
-            raise DialFailed(Failure(PostFailure.CONNECT, "all connections that may be open are being made"))
-        min(self._open, key=Connection.waits_since).make_room()
+    async def _take_slot(self, deadline: float) -> None:
+        """Wait until a connection may be opened; an idle one, or one that has hung for long, is closed for it."""
+        limit = self._descriptors
+        while limit is not None and len(self._open) + self._dialing >= limit.most:
+            if self._made_room():
+                limit.closed()
+            self._freed.clear()
+            left = deadline - self._clock()
+            if left <= 0:
+                raise DialFailed(
+                    Failure(PostFailure.CONNECT, "no connection became free: all that may be open are in use")
+                )
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LOOK_AGAIN)):
+                    await self._freed.wait()
+        self._dialing += 1
+
+    def _made_room(self) -> bool:
+        """Close the connection that has been idle longest, else the one that has hung longest, if for some seconds."""
+        for connection in sorted((one for one in self._open if not one.closed), key=Connection.waits_since):
+            is_busy, since = connection.waits_since()
+            if not is_busy or self._clock() - since > _HANGS:
+                connection.make_room()
+                return True
+            break
+        return False
 
     def _connection(self, key: Key, limits: AnswerLimits) -> Connection:
         lost = functools.partial(self._lost, key)
@@ -262,6 +283,7 @@ class HttpPoster:
 
     def _lost(self, key: Key, connection: Connection) -> None:
         self._pool.drop(key, connection)
+        self._freed.set()
         if self._all_gone is not None and not self._open:
             self._all_gone.set()
 

@@ -148,9 +148,10 @@ async def test_old_connections_are_not_kept(hostile, send, make_poster, answer_w
         assert (poster.opened, poster.idle) == (opened, 0)
 
 
-async def test_one_connection_more_than_may_be_open_closes_the_idle_and_then_what_hangs_longest(
-    hostile, send, request_of
+async def test_one_connection_too_many_waits_and_closes_the_idle_and_what_hangs(
+    hostile, send, request_of, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("bus.posters.http._HANGS", 0.5)
     answering = asyncio.Event()
 
     async def script(reader, writer, number):
@@ -161,21 +162,35 @@ async def test_one_connection_more_than_may_be_open_closes_the_idle_and_then_wha
 
     descriptors = Descriptors(128 + 2 * 16, time.monotonic)
     poster = HttpPoster(EgressPolicy(allow_loopback=True), descriptors=descriptors)
-    port = await hostile.start(script)
+    port, other = await hostile.start(script), await hostile.start(script)
     answering.set()
     await asyncio.gather(*(send(port, by=poster) for _ in range(3)))
     answering.clear()
-    other = await hostile.start(script)
-    hanging = []
-    for _ in range(20):
-        hanging.append(asyncio.create_task(send(other, by=poster, timeout=30.0)))
-        await until(lambda: poster.opened >= 3 + len(hanging))
+    hanging = [asyncio.create_task(send(other, by=poster, timeout=30.0)) for _ in range(20)]
+    await until(lambda: poster.opened == 3 + 20)
     assert poster.connections == 16
     assert poster.idle == 0
     given_up = [task.result() for task in hanging if task.done()]
-    assert [task.done() for task in hanging] == [True] * 4 + [False] * 16
     assert {(found.status, found.failure) for found in given_up} == {(None, PostFailure.TIMEOUT)}
+    assert len(given_up) == 4
     assert "160" in str(descriptors.trouble)
     answering.set()
-    assert {found.status for found in await asyncio.gather(*hanging[4:])} == {200}
+    assert {found.status for found in await asyncio.gather(*(one for one in hanging if not one.done()))} == {200}
+    await poster.close()
+
+
+async def test_a_burst_waits_for_connections(hostile, send, request_of):
+    async def script(reader, writer, number):
+        while True:
+            await request_of(reader)
+            await asyncio.sleep(0.05)
+            writer.write(OK)
+
+    poster = HttpPoster(EgressPolicy(allow_loopback=True), descriptors=Descriptors(128 + 2 * 16, time.monotonic))
+    ports = [await hostile.start(script) for _ in range(3)]
+    found = await asyncio.gather(*(send(ports[number % 3], by=poster, timeout=30.0) for number in range(60)))
+    assert {one.status for one in found} == {200}
+    assert poster.connections <= 16
+    found = await asyncio.gather(*(send(ports[number % 3], by=poster, timeout=0.01) for number in range(60)))
+    assert {one.status for one in found} == {None}
     await poster.close()
