@@ -28,6 +28,8 @@ def read_json(body: bytes) -> Any:
         try:
             return _parse(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return _parse(body.decode(json.detect_encoding(body)))
+            if (encoding := json.detect_encoding(body)) == "utf-8":
+                raise
+            return _parse(body.decode(encoding))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"it is no JSON: {error}") from error

@@ -89,6 +89,7 @@ class HttpProtocol(HttpToolsProtocol):
     _is_large = False  # a piece came that may hold a head over the limit: from then on heads are measured
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
+    _blocked_at = 0.0
     _is_known = False  # a request had a valid key
     _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
@@ -130,12 +131,21 @@ class HttpProtocol(HttpToolsProtocol):
     @property
     def idle_since(self) -> float | None:
         """Since when it waits for its peer; None while a request is answered."""
+        if self._is_left:
+            return 0.0
+        if self.flow.write_paused:  # the peer does not read its answer
+            return self._blocked_at
         if self.cycle is not None and not self.cycle.response_complete and not self._waits_for_body():
             return None
         if self._due is not None:
             return self._due.when() - self.deadline
         keeping = self.timeout_keep_alive_task
         return keeping.when() - self.timeout_keep_alive if keeping is not None else self.loop.time()
+
+    def pause_writing(self) -> None:
+        """Note when the peer stopped to read its answer."""
+        self._blocked_at = self.loop.time()
+        super().pause_writing()
 
     def drop(self) -> None:
         """Close at once."""
@@ -286,6 +296,7 @@ class HttpProtocol(HttpToolsProtocol):
         for place, (name, value) in enumerate(self.headers):
             if value[-1:] in _SPACES:
                 self.headers[place] = (name, value.rstrip(b" \t"))
+                self.expect_100_continue |= name == b"expect" and value.rstrip(b" \t").lower() == b"100-continue"
             if name == b"host":
                 hosts += 1
             elif name == b"content-length":

@@ -93,9 +93,8 @@ class Sessions:
 
     def knows(self, cookies: bytes) -> bool:
         """Whether the value of a ``Cookie`` header has a session that this process has found valid and is not over."""
-        token = _TOKEN.search(cookies)
-        stored = self._known.get(_hash(token[1].decode())) if token is not None else None
-        return stored is not None and not self._is_over(stored)
+        found = [self._known.get(_hash(token.decode())) for token in _TOKEN.findall(cookies)]
+        return any(stored is not None and not self._is_over(stored) for stored in found)
 
     async def close(self, session_id: str) -> None:
         """End a session; durable when it returns."""

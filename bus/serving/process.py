@@ -191,7 +191,9 @@ def _callers(context: Context, offers: Offers) -> Callers:
 
     def knows(headers: Mapping[bytes, bytes]) -> bool:
         shown = headers.get(b"authorization")
-        if keyring.is_open or (shown is not None and (keyring.knows(shown) or peer_key.opens(shown))):
+        if keyring.is_open:
+            return True
+        if shown is not None and (keyring.knows(shown) or peer_key.opens(shown)):
             return True
         return any(has(headers) for has in offers.credentials)
 

@@ -20,7 +20,7 @@ from compensator.alarms.texts import Text
 
 WITHIN: Final = 30.0
 """Seconds that a channel has to take what it is told."""
-_TELLING: Final = (sys.executable, "-m", Notice.__module__)
+_TELLING: Final = (sys.executable, "-P", "-m", Notice.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
 
 
@@ -65,9 +65,12 @@ class AppriseSending:
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:
         """Tell one; what it does not say itself is told as not taken."""
         notice = msgspec.json.encode(Notice(channel.url, text.title, text.body, _KINDS[severity]))
-        telling = await asyncio.create_subprocess_exec(
-            *_TELLING, "tell", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        try:
+            telling = await asyncio.create_subprocess_exec(
+                *_TELLING, "tell", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:  # no descriptor or memory for it
+            return sentence("it failed: {error}", error=str(error))
         try:
             async with asyncio.timeout(WITHIN):
                 said = (await telling.communicate(notice))[0].decode("utf-8", "replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import jmespath
 from jmespath.exceptions import JMESPathTypeError
@@ -11,6 +11,8 @@ from jmespath.exceptions import JMESPathTypeError
 from bus.domain.json_bodies import is_json, read_json
 from bus.domain.message import Message
 from bus.sentences import sentence
+
+_ALL: Final = "*"
 
 
 class Filter:
@@ -28,6 +30,7 @@ class Filter:
         except (ValueError, RecursionError) as error:
             raise ValueError(sentence("the filter does not compile: {error}", error=str(error))) from error
         self._names = set(_names(self._compiled.parsed))
+        self._reads_body = not self._names.isdisjoint(("body", _ALL))
 
     def wants(self, message: Message) -> bool:
         """Whether the expression is true (JMESPath's truth: not null, false, or empty).
@@ -56,14 +59,14 @@ class Filter:
         try:
             return read_json(message.body)
         except ValueError as error:
-            if "body" in self._names and is_json(message.content_type):
+            if self._reads_body and is_json(message.content_type):
                 raise _Unreadable from error
             return None
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return headers under their names in lower case, and as the expression writes them."""
-        found = {name.lower(): value for name, value in headers.items()}
-        return found | {name: found[name.lower()] for name in self._names if name.lower() in found}
+        """Return headers under their names as the expression writes them; those that it does not, in lower case."""
+        written = {name.lower(): name for name in self._names}
+        return {written.get(name.lower(), name.lower()): value for name, value in headers.items()}
 
 
 class _Unreadable(Exception):
@@ -71,7 +74,9 @@ class _Unreadable(Exception):
 
 
 def _names(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields that a parsed expression names."""
+    """Yield the fields that a parsed expression names, and ``_ALL`` if it may read all of a message's."""
+    if node["type"] in ("current", "value_projection"):
+        yield _ALL
     if node["type"] in ("field", "key_val_pair"):
         yield node["value"]
     for child in node["children"]:

@@ -62,8 +62,9 @@ def test_a_body_is_read_in_each_encoding_of_json(body: bytes) -> None:
 @pytest.mark.parametrize("content_type", ["application/json", "application/vnd.order+JSON; charset=utf-8"])
 def test_an_expression_over_a_body_that_only_says_that_it_is_json_fails(body: bytes, content_type: str) -> None:
     broken = message(body, content_type=content_type)
-    with pytest.raises(ValueError, match="its body is no JSON, as its content type says"):
-        Filter("body.a").wants(broken)
+    for expression in ("body.a", "*.a | [0]", "values(@)[?a]"):
+        with pytest.raises(ValueError, match="its body is no JSON, as its content type says"):
+            Filter(expression).wants(broken)
     assert Filter("key == 'k'").wants(broken) is True
 
 
@@ -72,6 +73,7 @@ def test_an_expression_over_a_body_that_only_says_that_it_is_json_fails(body: by
 def test_names_of_headers_are_the_same_in_upper_and_lower_case(name: str, written: str) -> None:
     assert Filter(f"headers.\"{name}\" == 'a'").wants(message(headers={written: "a"})) is True
     assert Filter("keys(headers) == ['x-role']").wants(message(headers={written: "a"})) is True
+    assert Filter(f"headers.\"{name}\" && length(headers) == `1`").wants(message(headers={written: "a"})) is True
 
 
 @pytest.mark.parametrize("body", [b"", b"<xml/>", b"\xff\xfe", b'{"a":', b"1e999", DEEP], ids=range(6))
