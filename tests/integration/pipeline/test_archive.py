@@ -43,7 +43,7 @@ def test_what_is_archived_is_whole_and_gone_from_the_store(spark: SparkSession, 
     assert (first.biz_id, first.key, first.headers, first.content_type) == (
         "A-1",
         "k1",
-        {"X-Place": "A-1"},
+        {"x-place": "A-1"},
         "application/x-test",
     )
     assert [(each.status, len(each.attempts)) for each in first.deliveries] == [("delivered", 1)]

@@ -62,7 +62,7 @@ def test_what_was_archived_and_dropped_comes_again_byte_for_byte(spark: SparkSes
     assert trace["replay"]["name"] == "again-1"
     original = {each.id: each for each in chosen}[trace["replay"]["of"]]
     assert hashlib.sha256(place.bus.admin.body(calls[0].id)).hexdigest() == hashlib.sha256(original.body).hexdigest()
-    assert trace["message"]["headers"] == {"X-Place": original.biz_id}
+    assert trace["message"]["headers"] == {"x-place": original.biz_id}
     shown = run_bus("trace", calls[0].id, env={"BUS_URL": place.bus.url})
     assert f"copy of  {original.id}  by replay again-1" in shown.stdout
     again = replay(spark, options(place, None))  # told once more, and nothing sent
