@@ -233,17 +233,18 @@ def _unexplained(begin: float, end: float, windows: Iterable[Window]) -> float:
 
 def _lies(seen: Seen) -> Iterator[str]:
     given: defaultdict[tuple[str, str], Answers] = defaultdict(Answers)
-    known: defaultdict[tuple[str, str], Answers] = defaultdict(Answers)
+    lost: defaultdict[tuple[str, str], Answers] = defaultdict(Answers)
     for call in seen.calls:
         to = (call.id, call.path.rpartition("/")[2])
         given[to][call.status] += 1
-        if not any(window.begin - PATIENCE <= call.t <= window.end for window in seen.windows):
-            known[to][call.status] += 1
+        if call.status < 300 and any(window.begin - PATIENCE <= call.t <= window.end for window in seen.windows):
+            lost[to][call.status] += 1
     for message_id, (biz, deliveries) in seen.traces.items():
         for delivery in deliveries:
             # What was answered to a process that was killed, nobody knows, and a person may cancel it.
-            answers = known if delivery["status"] == "canceled" else given
-            if lie := lie_of(dict(delivery), answers[message_id, delivery["subscription"]]):
+            to = (message_id, delivery["subscription"])
+            answers = given[to] - lost[to] if delivery["status"] == "canceled" else given[to]
+            if lie := lie_of(dict(delivery), answers):
                 yield f"the trace of {biz} for {delivery['subscription']}: {lie}"
 
 
