@@ -22,7 +22,7 @@ from bus.sentences import Said, sentence_of
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
 _HELD_TOLD: Final = 100
-_AT_ONCE: Final = 500  # figures of workers in a turn of the loop
+_WORKERS_PER_STEP: Final = 500  # figures computed in one iteration of the event loop
 
 
 class Introspection:
@@ -118,7 +118,7 @@ class Introspection:
         workers = []
         for found in self.offers.workers():
             workers.append(found)
-            if len(workers) % _AT_ONCE == 0:
+            if len(workers) % _WORKERS_PER_STEP == 0:
                 await asyncio.sleep(0)  # thousands would hold up the loop
         return Report(
             member=self._me,

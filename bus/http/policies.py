@@ -32,7 +32,7 @@ class CallerPolicy(Protocol):
         """Count a new connection from an address, or drop it."""
         ...
 
-    def know(self, connection: Caller) -> None:
+    def mark_known(self, connection: Caller) -> None:
         """Learn that a request on a connection has a valid key."""
         ...
 
@@ -40,7 +40,7 @@ class CallerPolicy(Protocol):
         """Count a connection no more; no effect for one that is not counted."""
         ...
 
-    def knows(self, headers: Sequence[Field]) -> bool:
+    def has_credentials(self, headers: Sequence[Field]) -> bool:
         """Whether a request with these headers has a valid key or the like."""
         ...
 

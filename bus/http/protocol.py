@@ -247,10 +247,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Log nothing: whoever offers another protocol goes on with this one."""
 
     def _begin(self, taker: Taker | None) -> None:
-        is_known = taker is not None or self.callers.knows(self.headers)
+        is_known = taker is not None or self.callers.has_credentials(self.headers)
         if is_known and not self._is_known:
             self._is_known = True
-            self.callers.know(self)
+            self.callers.mark_known(self)
         if taker is None:
             self.scope[KNOWN] = is_known  # type: ignore[typeddict-unknown-key]
             HttpToolsProtocol.on_headers_complete(self)

@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
             return False, self.ended
         return True, self.begun or self.born
 
-    def make_room(self) -> None:
+    def close_for_another(self) -> None:
         """Close for another one; an exchange under way ends as a failure."""
         if self._waiter is None:
             self.close()

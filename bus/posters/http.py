@@ -254,7 +254,7 @@ class HttpPoster:
         """Wait until a connection may be opened; an idle one, or one that has hung for long, is closed for it."""
         limit = self._descriptors
         while limit is not None and len(self._open) + self._dialing >= limit.most:
-            if self._made_room():
+            if self._close_one():
                 limit.closed()
             self._freed.clear()
             left = deadline - self._clock()
@@ -267,12 +267,12 @@ class HttpPoster:
                     await self._freed.wait()
         self._dialing += 1
 
-    def _made_room(self) -> bool:
+    def _close_one(self) -> bool:
         """Close the connection that has been idle longest, else the one that has hung longest, if for some seconds."""
         for connection in sorted((one for one in self._open if not one.closed), key=Connection.waits_since):
             is_busy, since = connection.waits_since()
             if not is_busy or self._clock() - since > _HANGS:
-                connection.make_room()
+                connection.close_for_another()
                 return True
             break
         return False

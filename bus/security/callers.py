@@ -69,21 +69,21 @@ class Callers:
         """Count a new connection, and close another one, or itself, if it is one too many."""
         address = "" if is_in(peer, self._proxies) else network_of(client_address(peer, (), ()))
         strangers = self._strangers.get(address, {})
-        if len(strangers) >= self._share.connections and not self._make_room(strangers, 1):
+        if len(strangers) >= self._share.connections and not self._close_longest_idle(strangers, 1):
             connection.drop()
             return
         if len(self._connected) >= self._descriptors.most:
             self._descriptors.closed()
             of_strangers = [one for found in self._strangers.values() for one in found]
             most = max(1, self._descriptors.most // _AT_ONCE)
-            if not self._make_room(of_strangers, most) and not self._make_room(self._connected, most):
+            if not self._close_longest_idle(of_strangers, most) and not self._close_longest_idle(self._connected, most):
                 connection.drop()
                 return
         self._connected[connection] = address
         if address:
             self._strangers.setdefault(address, {})[connection] = None
 
-    def know(self, connection: Caller) -> None:
+    def mark_known(self, connection: Caller) -> None:
         """Count a connection no more for its address: a request on it has a valid key."""
         address = self._connected.get(connection)
         if address is not None:
@@ -95,7 +95,7 @@ class Callers:
         if address is not None:
             self._forget(connection, address)
 
-    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    def has_credentials(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether a request has a valid key or the like."""
         return self._knows(dict(headers))
 
@@ -135,7 +135,7 @@ class Callers:
         if not strangers:
             self._strangers.pop(address, None)
 
-    def _make_room(self, connections: Iterable[Caller], most: int) -> bool:
+    def _close_longest_idle(self, connections: Iterable[Caller], most: int) -> bool:
         """Close the connections that have waited longest; False if all are at work."""
         waiting = {one: since for one in connections if (since := one.idle_since) is not None}
         for connection in heapq.nsmallest(most, waiting, waiting.__getitem__):

@@ -15,12 +15,12 @@ from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
 from bus.sentences import Said, sentence
-from compensator.alarms.telling import NOT_TAKEN, Notice
+from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
 
 WITHIN: Final = 30.0
 """Seconds that a channel has to take what it is told."""
-_TELLING: Final = (sys.executable, "-P", "-m", Notice.__module__)
+_COMMAND: Final = (sys.executable, "-P", "-m", Notification.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
 
 
@@ -50,7 +50,7 @@ class AppriseSending:
         asked = msgspec.json.encode([channel.url for channel in channels])
         try:
             said = subprocess.run(  # noqa: S603 - this interpreter
-                [*_TELLING, "check"], input=asked, capture_output=True, timeout=WITHIN, check=True
+                [*_COMMAND, "check"], input=asked, capture_output=True, timeout=WITHIN, check=True
             ).stdout.decode()
         except (OSError, subprocess.SubprocessError) as error:
             raise ConfigurationError(f"Apprise does not start: {error}") from error
@@ -64,24 +64,24 @@ class AppriseSending:
 
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:
         """Tell one; what it does not say itself is told as not taken."""
-        notice = msgspec.json.encode(Notice(channel.url, text.title, text.body, _KINDS[severity]))
+        notification = msgspec.json.encode(Notification(channel.url, text.title, text.body, _KINDS[severity]))
         try:
-            telling = await asyncio.create_subprocess_exec(
-                *_TELLING, "tell", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            process = await asyncio.create_subprocess_exec(
+                *_COMMAND, "notify", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError as error:  # no descriptor or memory for it
             return sentence("it failed: {error}", error=str(error))
         try:
             async with asyncio.timeout(WITHIN):
-                said = (await telling.communicate(notice))[0].decode("utf-8", "replace")
+                said = (await process.communicate(notification))[0].decode("utf-8", "replace")
         except TimeoutError:
             return sentence("it did not answer within {seconds} s", seconds=f"{WITHIN:g}")
         finally:
-            if telling.returncode is None:
-                telling.kill()
-                await telling.wait()
-        if telling.returncode:
-            return sentence("it failed: {error}", error=f"its process ended with {telling.returncode}")
-        if said == NOT_TAKEN:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            return sentence("it failed: {error}", error=f"its process ended with {process.returncode}")
+        if said == NOT_ACCEPTED:
             return sentence("its service did not take it")
         return sentence("it failed: {error}", error=said) if said else ""

@@ -61,7 +61,7 @@ def test_a_connection_with_a_key_does_not_count_for_its_address() -> None:
     known = [One(0.0) for _ in range(5)]
     for one in known:
         callers.add(one, "192.0.2.1")
-        callers.know(one)
+        callers.mark_known(one)
     assert connected(callers, One(1.0), One(2.0), One(3.0)) == [True, True, True]
     assert not any(one.is_dropped for one in known)
 
@@ -80,13 +80,13 @@ def test_one_more_than_there_are_descriptors_for_closes_strangers_and_then_the_i
     known = [One(float(number)) for number in range(14)]
     for one in known:
         callers.add(one, "192.0.2.1")
-        callers.know(one)
+        callers.mark_known(one)
     strangers = [One(50.0), One(60.0)]
     assert connected(callers, *strangers) == [True, True]
     newcomers = [One(70.0 + number) for number in range(3)]
     for one in newcomers:
         callers.add(one, "192.0.2.3")
-        callers.know(one)
+        callers.mark_known(one)
     assert [one.is_dropped for one in strangers] == [True, True]
     assert [one.is_dropped for one in known] == [True] + [False] * 13
     assert not any(one.is_dropped for one in newcomers)

@@ -1,6 +1,6 @@
-"""A process of its own that tells one channel by Apprise, so that no service can harm the bus: ``python -m`` this.
+"""A process of its own that notifies one channel by Apprise, so that no service can harm the bus: ``python -m`` this.
 
-``check`` reads the URLs of channels from stdin, ``tell`` a ``Notice``; both write what is wrong to stdout, or nothing.
+``check`` reads the URLs of channels from stdin, ``notify`` a ``Notification``; both write an error to stdout.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import msgspec
 
 MOST_BYTES: Final = 2**20
 """What is read of a service's answer."""
-NOT_TAKEN: Final = "-"
-"""What is written when Apprise only says that a service did not take a notice."""
+NOT_ACCEPTED: Final = "-"
+"""Written to stdout when Apprise reports only that a service did not accept a notification."""
 _MEMORY: Final = 1 << 30  # address space; what Apprise maps is less than a tenth
 _LONGEST: Final = 500
-_POLITE: Final = 5  # behind the bus, which may be short of CPU while there are alarms
+_POLITE: Final = 5  # lower priority than the bus, which may be short of CPU during an alarm
 
 
-class Notice(msgspec.Struct):
-    """What a channel is told; ``kind`` is one of Apprise's types."""
+class Notification(msgspec.Struct):
+    """The text for a channel; ``kind`` is one of the types of Apprise."""
 
     url: str
     title: str
@@ -51,18 +51,21 @@ def _check(urls: list[str]) -> str:
     return next((str(number) for number, url in enumerate(urls) if not apprise.Apprise().add(url)), "")
 
 
-def _tell(notice: Notice) -> str:
-    """Tell a channel; return why it did not take it, empty once it has."""
+def _notify(notification: Notification) -> str:
+    """Notify a channel; return the reason of a failure, empty on success."""
     import apprise  # noqa: PLC0415
     import requests  # noqa: PLC0415
 
     requests.Session.send = _bounded(requests.Session.send)  # type: ignore[method-assign]
     target = apprise.Apprise()
-    target.add(notice.url)
+    target.add(notification.url)
     taken = target.notify(
-        body=notice.body, title=notice.title, body_format="text", notify_type=apprise.NotifyType(notice.kind)
+        body=notification.body,
+        title=notification.title,
+        body_format="text",
+        notify_type=apprise.NotifyType(notification.kind),
     )
-    return "" if taken else NOT_TAKEN
+    return "" if taken else NOT_ACCEPTED
 
 
 def main() -> None:
@@ -75,7 +78,7 @@ def main() -> None:
         if sys.argv[1] == "check":
             said = _check(msgspec.json.decode(asked, type=list[str]))
         else:
-            said = _tell(msgspec.json.decode(asked, type=Notice))
+            said = _notify(msgspec.json.decode(asked, type=Notification))
     except Exception as error:  # noqa: BLE001 - a plugin of a library, whose errors are its own
         said = f"{type(error).__name__}: {error}"
     sys.stdout.write(said[:_LONGEST])
