@@ -205,3 +205,22 @@ async def test_ended_sessions_are_dropped(here: Process, store: Fickle, clock: M
     await clock.advance(11 * MINUTE)
     assert await here.sessions.expire() == 300
     assert await here.sessions.find(token) is not None
+
+
+async def test_a_cookie_has_a_session_once_it_was_found_and_until_it_ends(here: Process, clock: ManualClock) -> None:
+    token = await here.sessions.open(here.keyring.user("ann"))
+    cookies = f"a=b; bus_session=old; __Host-bus_session={token}".encode()
+    assert not here.sessions.knows(cookies), "this process has not read it yet"
+    assert await here.sessions.find(token) is not None
+    assert here.sessions.knows(cookies)
+    assert not here.sessions.knows(b"a=b; bus_session=old")
+    await clock.advance(LIMITS.lifetime / 1000)
+    assert not here.sessions.knows(cookies)
+
+
+async def test_a_header_has_a_key_or_none(here: Process) -> None:
+    secret = await here.keyring.create_key(roles=("producer",))
+    header = f"Bearer {secret}".encode()
+    assert here.keyring.knows(header)
+    assert not here.keyring.knows(header[:-1])
+    assert not here.keyring.knows(b"Basic x")
