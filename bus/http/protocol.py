@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Final, cast
 
+import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -90,6 +92,7 @@ class HttpProtocol(HttpToolsProtocol):
     _fault: Problem | None = None  # what is wrong with a head that the parser takes
     _is_refused = False
     _blocked_at = 0.0
+    _piece = b""  # what came last
     _is_known = False  # a request had a valid key
     _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
@@ -110,6 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
         before = self._whole
         if self._head + len(data) > LONGEST_HEAD:
             self._is_large = True
+        self._piece = data
         HttpToolsProtocol.data_received(self, data)
         if self._whole is before or self._whole is not self.scope:
             self._expect_rest(0 if self._whole is not before else len(data))
@@ -157,6 +161,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._fault = self._fault_of_head()
         if self._fault is not None:
             raise Refused
+        if self._is_offer():
+            return  # it begins again without the offer
         self._head = 0
         self._begin(self._taker())
         if self._is_chunked:
@@ -173,6 +179,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End the request."""
+        if self._is_offer():
+            return
         if self._is_chunked:
             self._head = 0
             if _size_of(self.headers) > LONGEST_HEAD:
@@ -244,7 +252,28 @@ class HttpProtocol(HttpToolsProtocol):
         self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=_SPOKEN))
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: whoever offers another protocol goes on with this one."""
+        """Go on without the protocol that was offered (RFC 9110, section 7.8).
+
+        The parser takes all that follows the head for the other protocol, a body too, and is at its end. So another
+        one reads the same head without the offer, and what follows.
+        """
+        end = sys.exc_info()[1]
+        if not self._is_offer() or end is None:
+            return
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+        version = self.parser.get_http_version().encode()
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (self.parser.get_method(), self.url, version, b"".join(fields))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        HttpToolsProtocol.data_received(self, head + self._piece[end.args[0] :])
+
+    def _is_offer(self) -> bool:
+        """Whether this request offers another protocol that is not spoken here."""
+        return (
+            self.parser.should_upgrade()
+            and self.parser.get_method() != b"CONNECT"
+            and self._get_upgrade() != _WEBSOCKET
+        )
 
     def _begin(self, taker: Taker | None) -> None:
         is_known = taker is not None or self.callers.has_credentials(self.headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from tests.harness.bus_process import BusProcess
 from tests.harness.http import PLAIN
 from tests.harness.raw_http import Answer, answers, asked, connected, read_all
+from tests.harness.waiting import wait_until
 
 DEADLINE = 1.0
 HOST = b"host: 127.0.0.1\r\n"
@@ -178,6 +180,10 @@ def test_a_request_that_offers_an_upgrade_is_served(bus: BusProcess) -> None:
         peer.sendall(SEND + offer + b"content-length: 2\r\n\r\n{}")
         (answer,) = answers(peer.recv(65_536))
     assert answer.status == 202
+    message_id = json.loads(answer.content)["id"]
+    path = f"/api/v1/messages/{message_id}"
+    wait_until(lambda: bus.admin.call("GET", path).is_success, within=10, what="it is stored")
+    assert bus.admin.body(message_id) == b"{}"
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])

@@ -18,8 +18,6 @@ from tests.unit.receiver.receiver_world import World
 from tests.unit.receiver.single_requests import ALL, KNOWN, LIMIT, REFUSED, TAKEN, Behind, post
 
 DEADLINE = 1.0
-# What comes in one piece with an offer of another protocol is not read: httptools drops it.
-REQUESTS = {name: request for name, request in ALL.items() if name != "offers an upgrade"}
 LAST = post(b"connection: close", to=b"/last")
 _VARYING = re.compile(rb"date: [^\r]*\r\n|[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -50,12 +48,12 @@ async def _answers(*, has_endpoint: bool) -> tuple[dict[str, bytes], list[bytes]
     server = await loop.create_server(lambda: config.http_protocol_class(config, state, {}), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        said = await asyncio.gather(*(_said(port, request) for request in REQUESTS.values()))
+        said = await asyncio.gather(*(_said(port, request) for request in ALL.values()))
     finally:
         server.close()
         await server.wait_closed()
     stored = sorted(msgspec.json.encode(_without_id(message)) for message in world.stored)
-    return dict(zip(REQUESTS, said, strict=True)), stored, behind.asked
+    return dict(zip(ALL, said, strict=True)), stored, behind.asked
 
 
 def _without_id(message: Any) -> dict[str, Any]:

@@ -64,6 +64,7 @@ TAKEN = {
     "no length": post(body=b"", length=False),
     "many fields": post(*(b"x-%d: y" % number for number in range(500))),
     "odd spaces": post(b"bus-biz-id: \t 42 \t"),
+    "offers an upgrade": post(b"connection: upgrade", b"upgrade: h2c"),
     "a repeated host-like field": post(b"x-host: a", b"x-host: b"),
 }  # fmt: skip
 REFUSED = {
@@ -88,7 +89,6 @@ OTHERS = {
     "key": post(b"idempotency-key: a"),
     "event": post(b"ce-id: 1", b"ce-source: /shop"),
     "expects": post(b"Expect: 100-continue"),
-    "offers an upgrade": post(b"connection: upgrade", b"upgrade: h2c"),
     "opens a WebSocket": post(b"connection: upgrade", b"upgrade: websocket"),
     "another destination": post(to=b"/v1/messages/nowhere"),
     "no destination": post(to=b"/v1/messages/"),
