@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from aiokafka import errors as kafka
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from bus.errors import TransportRefused
 from bus.sentences import sentence
 from bus.transports.kafka.connection import OF_TRANSACTIONS, Cluster
 from bus.transports.kafka.protocol.metadata import Copies, copies_of
-from bus.transports.kafka.protocol.requests import topic_settings
+from bus.transports.kafka.protocol.requests import Setting, topic_settings
 from bus.transports.kafka.strict.copies import COPIES
 
 _COMMITS: Final = "__consumer_offsets"
@@ -53,10 +54,19 @@ async def _check(cluster: Cluster, topic: str, wanted: Mapping[str, str], *, hin
     copies = await _copies(cluster, topic)
     if len(copies.brokers) != COPIES:
         raise _refused(topic, f"{len(copies.brokers)} copies", f"{COPIES} copies", hint)
-    settings = await topic_settings(cluster, topic)
+    settings = await _settings(cluster, topic)
     for name, value in wanted.items():
         if name in settings and settings[name].value != value:
             raise _refused(topic, f"{name}={settings[name].value}", f"{name}={value}", hint)
+
+
+async def _settings(cluster: Cluster, topic: str) -> dict[str, Setting]:
+    """Return the settings of a topic; the broker that is asked may not have heard yet that it was made."""
+    while True:
+        try:
+            return await topic_settings(cluster, topic)
+        except kafka.UnknownTopicOrPartitionError:
+            await asyncio.sleep(_BACKOFF)
 
 
 async def _copies(cluster: Cluster, topic: str) -> Copies:
