@@ -119,6 +119,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._expect_rest(0 if self._whole is not before else len(data))
         elif self._due is not None:
             self._forget()
+            if self._is_free() and self.timeout_keep_alive_task is None:  # it was answered before it was whole
+                self.timeout_keep_alive_task = self.loop.call_later(
+                    self.timeout_keep_alive, self.timeout_keep_alive_handler
+                )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""

@@ -90,6 +90,11 @@ def test_a_request_that_is_whole_in_time_costs_its_connection_nothing() -> None:
     assert wire.closed_at > 10
 
 
+def test_a_connection_is_closed_that_is_idle_after_such_a_request() -> None:
+    wire = heard([refused(b"content-length: 2\r\n"), b"xx"])
+    assert wire.closed_at == 75.0
+
+
 def test_trailers_are_no_headers() -> None:
     wire = heard(
         [b"POST / HTTP/1.1\r\n" + CHUNKED + b"\r\n2\r\n{}\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET]
