@@ -10,7 +10,8 @@ import msgspec
 class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages that were sent, faults that were done, and what came of it over all subscriptions.
 
-    A trace is false when it tells of a delivery another thing than the subscriber recorded.
+    A trace is false when it tells of a delivery another thing than the subscriber recorded. Inputs are those of
+    a fuzzer.
     """
 
     messages: int = 0
@@ -19,6 +20,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     unexpected: int = 0
     duplicates: int = 0
     false_traces: int = 0
+    inputs: int = 0
 
     def __add__(self, other: Figures) -> Figures:
         """Return the sums."""

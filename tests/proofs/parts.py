@@ -6,7 +6,7 @@ from typing import Final
 
 # The first part that has a word of the path; what has none is about the bus itself.
 _WORDS: Final = {
-    "attack": ("acceptance/attack/",),
+    "attack": ("acceptance/attack/", "fuzz/"),
     "combinations": ("acceptance/combinations/",),
     "pipeline": ("pipeline", "test_reconcile", "test_spark"),
     "pages": ("acceptance/pages/", "test_api_fuzz", "unit/admin/"),

@@ -1,0 +1,92 @@
+"""Runs of the fuzzer, each in a process of its own; inputs that reach new code are kept for the next run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.fuzz.targets import target
+from tests.harness.process import ROOT
+
+KEPT: Final = ROOT / ".cache" / "fuzz"
+FINDINGS: Final = Path(__file__).with_name("findings")
+"""Inputs that broke something once, in a folder for each target."""
+_PIECE: Final = 60
+_STARTED: Final = 120.0
+_SHOWN: Final = 4000
+_EXECUTIONS: Final = re.compile(r"number_of_executed_units: (\d+)")
+_LIMITS: Final = ("-max_len=4096", "-rss_limit_mb=2048", "-timeout=20", "-print_final_stats=1")
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One run: of which commit, for how long, and how many inputs were tried."""
+
+    commit: str
+    seconds: float
+    executions: int
+
+
+def inputs(name: str) -> Iterator[bytes]:
+    """Yield the examples of a target, and what broke it once."""
+    yield from target(name).examples
+    for finding in sorted(FINDINGS.joinpath(name).glob("*")):
+        yield finding.read_bytes()
+
+
+def fuzz(name: str, folder: Path, seconds: int, *options: str) -> int:
+    """Fuzz a target for so long, from the inputs in a folder and into it, and return how many were tried.
+
+    Raises
+    ------
+    AssertionError
+        An input broke it, took too long, or too much memory; the text says where that input is.
+    """
+    corpus = folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for content in inputs(name):
+        corpus.joinpath(hashlib.sha256(content).hexdigest()).write_bytes(content)
+    argv = [sys.executable, "-m", "tests.fuzz", name, corpus, f"-artifact_prefix={folder}/", *_LIMITS, *options]
+    done = subprocess.run(
+        [*argv, f"-max_total_time={seconds}"],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "0"},
+        timeout=seconds + _STARTED,
+    )
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    found = _EXECUTIONS.search(said)
+    assert done.returncode == 0, f"{name} was broken; the input is in {folder}\n{said[-_SHOWN:]}"
+    assert found is not None, said[-_SHOWN:]
+    return int(found[1])
+
+
+def fuzz_at_length(name: str, seconds: int, commit: str) -> int:
+    """Fuzz a target for so long in pieces, after those that were already done of this commit; return all executions."""
+    folder = KEPT / name
+    while (done := _done(folder, commit)).seconds < seconds:
+        begun = time.monotonic()
+        executions = fuzz(name, folder, min(_PIECE, round(seconds - done.seconds) + 1))
+        piece = Piece(commit, time.monotonic() - begun, executions)
+        with _pieces(folder).open("ab") as file:
+            file.write(msgspec.json.encode(piece) + b"\n")
+    return done.executions
+
+
+def _done(folder: Path, commit: str) -> Piece:
+    path = _pieces(folder)
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    pieces = [piece for line in lines if (piece := msgspec.json.decode(line, type=Piece)).commit == commit]
+    return Piece(commit, sum(piece.seconds for piece in pieces), sum(piece.executions for piece in pieces))
+
+
+def _pieces(folder: Path) -> Path:
+    return folder / "pieces.jsonl"
