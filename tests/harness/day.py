@@ -244,14 +244,18 @@ def _subscribers(folder: Path) -> Iterator[tuple[Subscribers, Path]]:
 @contextmanager
 def running(folder: Path) -> Iterator[Day]:
     """Run all of it."""
-    (folder / "bus").mkdir()
+    for name in ("large", "small"):
+        (folder / name).mkdir()
     with ExitStack() as stack:
+        # Others fill the disk of this machine, and a bus would rightly say so.
+        large = stack.enter_context(loop_disk(folder / "large", 32 * GIB))
+        (folder / "bus").symlink_to(large.path)
         parts = {name: stack.enter_context(BROKERS[name](folder / name)) for name in ("kafka", "nsq")}
         parts["rabbitmq"] = stack.enter_context(_rabbitmq(folder / "rabbitmq"))
         parts["store"] = stack.enter_context(STORES["mongodb"](folder / "mongodb"))
         channels = stack.enter_context(AlarmChannels())
         subscribers, trusted = stack.enter_context(_subscribers(folder))
-        disk = stack.enter_context(loop_disk(folder, GIB))
+        disk = stack.enter_context(loop_disk(folder / "small", GIB))
         (folder / "bus" / "admin-1").symlink_to(disk.path)
         env: dict[str, str] = {}
         for part in parts.values():
