@@ -44,6 +44,10 @@ class CallerPolicy(Protocol):
         """Whether a request with these headers has a valid key or the like."""
         ...
 
+    def allows(self, headers: Sequence[Field], peer: str) -> bool:
+        """Take a request that no application limits from the share of its address; False if that is used up."""
+        ...
+
 
 class UpgradePolicy(Protocol):
     """Decides which connections may become WebSockets."""

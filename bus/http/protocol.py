@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -67,7 +68,8 @@ class HttpProtocol(HttpToolsProtocol):
     Subclass it with the ``deadline`` in seconds, the policies for ``callers`` and for ``upgrades`` to WebSockets, and
     the ``endpoint`` that takes some requests before the application. A request that is refused before anybody sees it
     whole (400, 408, 431) is answered, and its connection closed. What came before it on the connection is answered
-    first; when that is not done yet, a request without a whole head gets no answer of its own.
+    first; when that is not done yet, a request without a whole head gets no answer of its own. Nor is there one over
+    the share of an address without a valid key.
 
     Of a request that is answered before it is whole, at most ``_MOST_UNREAD`` bytes more are read within ``_LINGER``
     seconds; if it is not whole then, its connection is closed. Trailers have the limit of a head and are dropped.
@@ -132,8 +134,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
-        """Give the connection to the protocol of WebSockets, which counts them itself."""
-        self.callers.remove(self)
+        """Give the connection to the protocol of WebSockets; until it ends it is counted as before."""
+        if not self._is_in_share():
+            self.drop()
+            return
+        ended = partial(self.callers.remove, self)
+        self.ws_protocol_class = partial(cast("Any", self.ws_protocol_class), ended=ended)  # type: ignore[assignment]
         super().handle_websocket_upgrade()
 
     @property
@@ -430,8 +436,15 @@ class HttpProtocol(HttpToolsProtocol):
         elif cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False  # it closes the connection when it has answered
             return
+        if not self._is_in_share():
+            self.drop()
+            return
         self.transport.write(_raw(answer))
         self._leave()
+
+    def _is_in_share(self) -> bool:
+        """Take what no application answers from the share of the address; False if that is used up."""
+        return self._is_known or self.callers.allows(self.headers or (), self.client[0] if self.client else "")
 
     def _lingers(self) -> bool:
         """Whether a connection that is to be closed now ends by itself, since its peer may still send."""

@@ -99,6 +99,10 @@ class Callers:
         """Whether a request has a valid key or the like."""
         return self._knows(dict(headers))
 
+    def allows(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> bool:
+        """Take a request that no application limits from its address's share; False if it would wait over a second."""
+        return self._wait(headers, peer) <= _LONGEST_WAIT
+
     def limited(self, app: Any) -> App:
         """Return an application whose requests without a valid key wait for the share of their address.
 
@@ -106,7 +110,8 @@ class Callers:
         """
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            wait = 0.0 if scope.get(KNOWN, True) else self._wait(scope)
+            client = scope.get("client")
+            wait = 0.0 if scope.get(KNOWN, True) else self._wait(scope["headers"], client[0] if client else "")
             if wait > _LONGEST_WAIT:
                 await Refusal(_TOO_MANY, (b"connection", b"close"))(scope, receive, send)
                 return
@@ -116,10 +121,9 @@ class Callers:
 
         return application
 
-    def _wait(self, scope: Scope) -> float:
+    def _wait(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> float:
         """Take a request from its address's share; return the seconds until it is its turn."""
-        client = scope.get("client")
-        address = network_of(client_address(client[0] if client else "", scope["headers"], self._proxies))
+        address = network_of(client_address(peer, headers, self._proxies))
         bucket = self._buckets.pop(address, None) or TokenBucket(self._share.requests)
         self._buckets[address] = bucket
         if len(self._buckets) > _MOST_ADDRESSES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -12,10 +13,14 @@ from bus.serving.sockets import Sockets
 
 
 class PageSocket(WebSocketsSansIOProtocol):
-    """uvicorn's protocol with a deadline until its handshake is done; it counts among the ``sockets`` till it ends."""
+    """uvicorn's protocol with a deadline until its handshake is done; it counts among the ``sockets`` till it ends.
 
-    def __init__(self, sockets: Sockets, deadline: float, **fields: Any) -> None:
+    ``ended`` is called when the connection is gone.
+    """
+
+    def __init__(self, sockets: Sockets, deadline: float, ended: Callable[[], None], **fields: Any) -> None:
         super().__init__(**fields)
+        self._ended = ended
         self._sockets = sockets
         self._deadline = deadline
         self._due: asyncio.TimerHandle | None = None
@@ -48,6 +53,7 @@ class PageSocket(WebSocketsSansIOProtocol):
         if self._holder is not None:
             self._sockets.leave(self._holder)
             self._holder = None
+        self._ended()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:

@@ -1,0 +1,131 @@
+"""What connections without a valid key take from the share of their address, beside requests to the application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvicorn
+
+from bus.http.asgi import Receive, Scope, Send, answer
+from bus.network.descriptors import Descriptors
+from bus.security.callers import Callers, Share
+from bus.serving.server import config as server_config
+from bus.settings import Settings
+from tests.harness.wire import JumpingLoop, Wire, jumping
+
+LIMIT = 128 + 2 * 16
+"""Open files that leave 16 connections."""
+DEADLINE = 30.0
+SOCKET = (
+    b"GET /admin/_nicegui_ws/x HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+KEYED = SOCKET[:-2] + b"key: x\r\n\r\n"
+ELSEWHERE = SOCKET.replace(b"/admin", b"/v1")
+BROKEN = b"GET / HTTP/1.1\r\nhost x\r\n\r\n"
+LONG = b"GET / HTTP/1.1\r\nhost: x\r\nlong: " + b"x" * 70_000
+LATE = b"GET / HTTP/1.1\r\nhost:"
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Accept each WebSocket, and hold it; answer everything else."""
+    if scope["type"] == "http":
+        await answer(send, 200, b"", "text/plain")
+        return
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+class Door:
+    """A server; its callers have a share of ten requests and five connections, and a key if they show one."""
+
+    def __init__(self, loop: JumpingLoop, connections: int = 5) -> None:
+        self.loop = loop
+        descriptors = Descriptors(LIMIT, lambda: 0.0)
+        self.callers = Callers(Share(10.0, connections), descriptors, lambda headers: b"key" in headers)
+        self.config = server_config(Settings(receive_timeout=DEADLINE), application, self.callers, has_pages=True)
+        self.config.load()
+        self.state = uvicorn.server.ServerState()
+
+    async def connected(self, *pieces: bytes) -> Wire:
+        """Return a new connection that has sent this."""
+        wire = Wire(self.loop, self.config.http_protocol_class(self.config, self.state, {}))  # type: ignore[call-arg]
+        for piece in pieces:
+            wire.send(piece)
+            await self.loop.settle()
+        return wire
+
+
+def heard(*each: bytes, count: int, rest: float = 0.0) -> list[bytes]:
+    """Make connections at once that send each of these in turn; return what they heard first, sorted."""
+
+    async def talk(loop: JumpingLoop) -> list[bytes]:
+        door = Door(loop, connections=1000)
+        door.callers._descriptors.most = 1000
+        wires = [await door.connected(each[number % len(each)]) for number in range(count)]
+        await asyncio.sleep(rest)
+        return sorted(wire.heard[9:12] for wire in wires)
+
+    return jumping(talk)
+
+
+@pytest.mark.parametrize(("sent", "status"), [(SOCKET, b"101"), (ELSEWHERE, b"404"), (BROKEN, b"400"), (LONG, b"431")])
+def test_handshakes_and_what_is_refused_before_an_application_take_from_the_share(sent: bytes, status: bytes) -> None:
+    """Ten at once and those that would wait a second; what is over the share is closed without an answer."""
+    assert heard(sent, count=40) == [b""] * 20 + [status] * 20
+
+
+def test_what_is_late_takes_from_the_share() -> None:
+    assert heard(LATE, count=40, rest=DEADLINE + 0.5) == [b""] * 20 + [b"408"] * 20
+
+
+def test_a_handshake_with_a_key_takes_nothing() -> None:
+    assert heard(KEYED, count=40) == [b"101"] * 40
+
+
+def test_what_a_connection_with_a_key_does_wrong_takes_nothing() -> None:
+    async def talk(loop: JumpingLoop) -> set[bytes]:
+        door = Door(loop, connections=1000)
+        door.callers._descriptors.most = 1000
+        wires = [await door.connected(b"GET / HTTP/1.1\r\nhost: x\r\nkey: x\r\n\r\n", BROKEN) for _ in range(40)]
+        return {wire.heard.split(b"HTTP/1.1 ")[2][:3] for wire in wires}
+
+    assert jumping(talk) == {b"400"}
+
+
+def opened(sent: bytes, make: Callable[[Door], None] = lambda _: None) -> tuple[list[bool], int]:
+    """Open seven sockets and close four; return which were open before, and how many connections then count."""
+
+    async def talk(loop: JumpingLoop) -> tuple[list[bool], int]:
+        door = Door(loop)
+        wires = []
+        for _ in range(7):
+            wires.append(await door.connected(sent))
+            await asyncio.sleep(0.1)
+        are_open = [wire.closed_at is None for wire in wires]
+        for wire in wires[-4:]:
+            wire.hang_up()
+        await loop.settle()
+        return are_open, len(door.callers._connected)
+
+    return jumping(talk)
+
+
+def test_a_socket_without_a_key_is_one_of_the_connections_of_its_address() -> None:
+    are_open, left = opened(SOCKET)
+    assert sum(are_open) == 5
+    assert left == 1
+    assert opened(KEYED) == ([True] * 7, 3)
+
+
+def test_sockets_are_among_the_connections_that_there_are_descriptors_for() -> None:
+    async def talk(loop: JumpingLoop) -> int:
+        door = Door(loop)
+        wires = [await door.connected(KEYED) for _ in range(30)]
+        return sum(wire.closed_at is None for wire in wires)
+
+    assert jumping(talk) == 16
