@@ -44,6 +44,13 @@ class CallerPolicy(Protocol):
         """Whether a request with these headers has a valid key or the like."""
         ...
 
+    def pace(self, connection: Caller, size: int) -> float:
+        """Take bytes that a connection without a key has sent from the share of its address.
+
+        Return the seconds until more of them may be read.
+        """
+        ...
+
     def allows(self, headers: Sequence[Field], peer: str) -> bool:
         """Take a request that no application limits from the share of its address; False if that is used up."""
         ...

@@ -117,6 +117,8 @@ class HttpProtocol(HttpToolsProtocol):
             self._is_large = True
         self._piece = data
         HttpToolsProtocol.data_received(self, data)
+        if not self._is_known:
+            self._pace(len(data))
         if self._whole is before or self._whole is not self.scope:
             self._expect_rest(0 if self._whole is not before else len(data))
         elif self._due is not None:
@@ -366,6 +368,17 @@ class HttpProtocol(HttpToolsProtocol):
         if longest > _LONGEST_FIELD or len(self.headers) > _MOST_FIELDS:
             return _LONG_HANDSHAKE
         return self.upgrades.refusal(self.url, self.headers, self.client[0] if self.client else "")
+
+    def _pace(self, size: int) -> None:
+        """Read no further while the address's share of bytes is used up."""
+        wait = self.callers.pace(self, size)
+        if wait and not self._is_left and not self.flow.read_paused:
+            self.flow.pause_reading()
+            self.loop.call_later(wait, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._is_left:
+            self.flow.resume_reading()
 
     def _expect_rest(self, size: int) -> None:
         """Put an unfinished request under the deadline, and its head under the limit; ``size`` is what came of it."""

@@ -18,6 +18,7 @@ from bus.security.clients import client_address, is_in, network_of
 
 _LONGEST_WAIT: Final = 1.0
 _MOST_ADDRESSES: Final = 10_000
+_REQUEST: Final = 4096  # bytes that an address may send for each request of its share
 _AT_ONCE: Final = 16  # one of so many connections is closed at once, so that not all are looked at for each new one
 _TOO_MANY: Final = problem(
     429, "this address makes more requests without a valid key than one may", hint="send a key, or wait a second"
@@ -36,7 +37,8 @@ class Callers:
 
     A connection counts for its address until a request on it had a valid key. One connection more than an address may
     have, or than there are descriptors for, closes the one that has waited for its peer longest: of the same address,
-    or in all, those without a key first. None is closed while a request on it is answered.
+    or in all, those without a key first. None is closed while a request on it is answered. Of what such connections
+    send, 4 KiB are read for each request of the share, and more of it later.
 
     Parameters
     ----------
@@ -63,7 +65,8 @@ class Callers:
         self._proxies = proxies
         self._connected: dict[Caller, str] = {}
         self._strangers: dict[str, dict[Caller, None]] = {}
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._requests = _Buckets(share.requests)
+        self._bytes = _Buckets(share.requests * _REQUEST)
 
     def add(self, connection: Caller, peer: str) -> None:
         """Count a new connection, and close another one, or itself, if it is one too many."""
@@ -99,6 +102,11 @@ class Callers:
         """Whether a request has a valid key or the like."""
         return self._knows(dict(headers))
 
+    def pace(self, connection: Caller, size: int) -> float:
+        """Take bytes from the share of a connection's address; return the seconds until more of it may be read."""
+        address = self._connected.get(connection)
+        return self._bytes.take(address, size) if address else 0.0
+
     def allows(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> bool:
         """Take a request that no application limits from its address's share; False if it would wait over a second."""
         return self._wait(headers, peer) <= _LONGEST_WAIT
@@ -123,15 +131,7 @@ class Callers:
 
     def _wait(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> float:
         """Take a request from its address's share; return the seconds until it is its turn."""
-        address = network_of(client_address(peer, headers, self._proxies))
-        bucket = self._buckets.pop(address, None) or TokenBucket(self._share.requests)
-        self._buckets[address] = bucket
-        if len(self._buckets) > _MOST_ADDRESSES:
-            self._buckets.popitem(last=False)
-        wait = bucket.wait(asyncio.get_running_loop().time())
-        if wait <= _LONGEST_WAIT:
-            bucket.take(1)
-        return wait
+        return self._requests.take(network_of(client_address(peer, headers, self._proxies)), 1)
 
     def _forget(self, connection: Caller, address: str) -> None:
         strangers = self._strangers.get(address, {})
@@ -146,3 +146,22 @@ class Callers:
             self.remove(connection)
             connection.drop()
         return bool(waiting)
+
+
+class _Buckets:
+    """The shares of the addresses that took of them last; each is ``rate`` a second."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._of: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def take(self, address: str, count: int) -> float:
+        """Return the seconds until it is an address's turn; take from its share unless that is more than a second."""
+        bucket = self._of.pop(address, None) or TokenBucket(self._rate)
+        self._of[address] = bucket
+        if len(self._of) > _MOST_ADDRESSES:
+            self._of.popitem(last=False)
+        wait = bucket.wait(asyncio.get_running_loop().time())
+        if wait <= _LONGEST_WAIT:
+            bucket.take(count)
+        return wait

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import uvicorn
 
-from bus.http.asgi import Receive, Scope, Send, answer
+from bus.http.asgi import Receive, Scope, Send, answer, read_body
 from bus.network.descriptors import Descriptors
 from bus.security.callers import Callers, Share
 from bus.serving.server import config as server_config
@@ -32,6 +32,8 @@ LATE = b"GET / HTTP/1.1\r\nhost:"
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Accept each WebSocket, and hold it; answer everything else."""
     if scope["type"] == "http":
+        if scope["method"] == "POST":
+            await read_body(receive, dict(scope["headers"]), 2**20)
         await answer(send, 200, b"", "text/plain")
         return
     await receive()
@@ -95,6 +97,43 @@ def test_what_a_connection_with_a_key_does_wrong_takes_nothing() -> None:
         return {wire.heard.split(b"HTTP/1.1 ")[2][:3] for wire in wires}
 
     assert jumping(talk) == {b"400"}
+
+
+def read_within(*pieces: bytes) -> float:
+    """Send pieces on connections of one address, one after the other; return the seconds until all are read."""
+
+    async def talk(loop: JumpingLoop) -> float:
+        door = Door(loop)
+        first, second = await door.connected(), await door.connected()
+        for number, piece in enumerate(pieces):
+            (first, second)[number % 2].send(piece)
+        while first.unread or second.unread:  # noqa: ASYNC110 - a wire has no event
+            await asyncio.sleep(0.01)
+        assert first.closed_at is None
+        return round(loop.time(), 1)
+
+    return jumping(talk)
+
+
+def test_bytes_of_an_address_over_its_share_are_read_later() -> None:
+    """Ten requests a second are 40,960 bytes: the first are read at once, and each further second as many."""
+    heads = [b"GET / HTTP/1.1\r\nhost: x\r\n"] * 2
+    assert read_within(*heads, *[b"x: " + b"x" * 4000 + b"\r\n"] * 9) == 0.0
+    assert 1.0 < read_within(*heads, *[b"x: " + b"x" * 4000 + b"\r\n"] * 28) < 3.0
+
+
+def test_bytes_of_a_connection_with_a_key_are_read_at_once() -> None:
+    heads = [b"POST / HTTP/1.1\r\nhost: x\r\nkey: x\r\ncontent-length: 900000\r\n\r\n"] * 2
+    assert read_within(*heads, *[b"x" * 40_000] * 18) == 0.0
+
+
+def test_a_refusal_over_the_share_of_bytes_is_read_to_its_end() -> None:
+    async def talk(loop: JumpingLoop) -> list[int]:
+        door = Door(loop)
+        wires = [await door.connected(LONG, b"x" * 1000) for _ in range(4)]
+        return [wire.unread for wire in wires]
+
+    assert jumping(talk) == [0] * 4
 
 
 def opened(sent: bytes, make: Callable[[Door], None] = lambda _: None) -> tuple[list[bool], int]:
