@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from starlette.types import ASGIApp
 
@@ -13,6 +13,7 @@ from admin.on_demand import OnDemand
 from admin.pages.site import ROOT, Site
 from admin.services import AdminServices
 from bus.bootstrap import Context, Introspection, Offers
+from bus.http.asgi import Field
 
 
 class AdminService:
@@ -32,8 +33,9 @@ class AdminService:
             credentials=(self._has_session,),
         )
 
-    def _has_session(self, headers: Mapping[bytes, bytes]) -> bool:
-        return self._services.sessions.knows(headers.get(b"cookie", b""))
+    def _has_session(self, headers: Sequence[Field]) -> bool:
+        sessions = self._services.sessions
+        return any(name == b"cookie" and sessions.knows(value) for name, value in headers)
 
     def _make_api(self) -> ASGIApp:
         from admin.app import make_app  # noqa: PLC0415 - FastAPI and all routes

@@ -144,7 +144,7 @@ def _server(options: AgentOptions, intake: Intake, condition: Condition) -> Http
     admission = Admission(options)
     metrics.BUILD_INFO.labels(version("pier-bus"), options.source).set(1)
     descriptors = Descriptors(most_open_files(), time.monotonic)
-    callers = Callers(_SHARE, descriptors, lambda headers: admission.refusal(headers) is None)
+    callers = Callers(_SHARE, descriptors, lambda headers: admission.refusal(dict(headers)) is None)
     fields = {
         "callers": callers,
         "deadline": _RECEIVE_TIMEOUT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -21,6 +21,7 @@ from bus.domain.health.vitals import (
     WorkerFigures,
 )
 from bus.events.emitter import Emitter
+from bus.http.asgi import Field
 from bus.http.endpoint import Endpoint
 from bus.ports.dispatching import Dispatching
 from bus.ports.sampling import Sampling
@@ -103,7 +104,7 @@ class Offers:
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
     public: tuple[str, ...] = ()
-    credentials: tuple[Callable[[Mapping[bytes, bytes]], bool], ...] = ()
+    credentials: tuple[Callable[[Sequence[Field]], bool], ...] = ()
     endpoint: Endpoint | None = None
 
     def __or__(self, other: Offers) -> Offers:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from bus.domain.delivery.rate import TokenBucket
-from bus.http.asgi import App, Receive, Refusal, Scope, Send
+from bus.http.asgi import App, Field, Receive, Refusal, Scope, Send
 from bus.http.policies import KNOWN, Caller
 from bus.http.problem import problem
 from bus.network.descriptors import Descriptors
@@ -56,12 +56,12 @@ class Callers:
         self,
         share: Share,
         descriptors: Descriptors,
-        knows: Callable[[Mapping[bytes, bytes]], bool],
+        knows: Callable[[Sequence[Field]], bool],
         proxies: Collection[Network] = (),
     ) -> None:
         self._share = share
         self._descriptors = descriptors
-        self._knows = knows
+        self.has_credentials = knows
         self._proxies = proxies
         self._connected: dict[Caller, str] = {}
         self._strangers: dict[str, dict[Caller, None]] = {}
@@ -97,10 +97,6 @@ class Callers:
         address = self._connected.pop(connection, None)
         if address is not None:
             self._forget(connection, address)
-
-    def has_credentials(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request has a valid key or the like."""
-        return self._knows(dict(headers))
 
     def pace(self, connection: Caller, size: int) -> float:
         """Take bytes from the share of a connection's address; return the seconds until more of it may be read."""

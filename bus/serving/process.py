@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from bus.bootstrap import (
 )
 from bus.errors import BusError
 from bus.files import allow_open_files
+from bus.http.asgi import Field
 from bus.http.server import bind, url_of
 from bus.network import event_loop
 from bus.observing.disks import watch_of
@@ -189,11 +190,11 @@ async def _serve(
 def _callers(context: Context, offers: Offers) -> Callers:
     settings, keyring, peer_key = context.settings, context.keyring, context.peer_key
 
-    def knows(headers: Mapping[bytes, bytes]) -> bool:
-        shown = headers.get(b"authorization")
-        if keyring.is_open:
-            return True
-        if shown is not None and (keyring.knows(shown) or peer_key.opens(shown)):
+    def opens(shown: bytes) -> bool:
+        return keyring.knows(shown) or peer_key.opens(shown)
+
+    def knows(headers: Sequence[Field]) -> bool:
+        if keyring.is_open or any(name == b"authorization" and opens(value) for name, value in headers):
             return True
         return any(has(headers) for has in offers.credentials)
 

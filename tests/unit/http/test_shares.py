@@ -48,7 +48,7 @@ class Door:
     def __init__(self, loop: JumpingLoop, connections: int = 5) -> None:
         self.loop = loop
         descriptors = Descriptors(LIMIT, lambda: 0.0)
-        self.callers = Callers(Share(10.0, connections), descriptors, lambda headers: b"key" in headers)
+        self.callers = Callers(Share(10.0, connections), descriptors, lambda headers: b"key" in dict(headers))
         self.config = server_config(Settings(receive_timeout=DEADLINE), application, self.callers, has_pages=True)
         self.config.load()
         self.state = uvicorn.server.ServerState()

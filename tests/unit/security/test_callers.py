@@ -32,7 +32,7 @@ class One:
 def made(connections: int = 3, requests: float = 10.0, limit: int = 1_000_000) -> tuple[Callers, Descriptors]:
     descriptors = Descriptors(limit, lambda: 0.0)
     share = Share(requests, connections)
-    return Callers(share, descriptors, lambda headers: b"key" in headers, networks_of("10.0.0.0/8")), descriptors
+    return Callers(share, descriptors, lambda headers: b"key" in dict(headers), networks_of("10.0.0.0/8")), descriptors
 
 
 def connected(callers: Callers, *connections: One, peer: str = "192.0.2.1") -> list[bool]:
