@@ -29,9 +29,10 @@ async def fetched(urls: Sequence[str], key: str) -> dict[str, bytes]:
 
     async def one(client: httpx.AsyncClient, url: str) -> bytes:
         try:
-            answer = await client.get(f"{url}/metrics")
+            async with asyncio.timeout(_WITHIN):
+                answer = await client.get(f"{url}/metrics")
             return answer.raise_for_status().content
-        except httpx.HTTPError as error:
+        except (TimeoutError, httpx.HTTPError) as error:
             _log.warning("the metrics of %s are those of before: %r", url, error)
             return b""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bus.serving.merging import Merger
+from bus.serving.merging import Merger, fetched
 
 
 def _text(accepted: dict[str, int], oldest: float, *, up: int, took: float, started: int = 1) -> bytes:
@@ -80,3 +83,26 @@ def test_what_an_older_process_had_counted_before_is_left_out() -> None:
     assert _accepted(merger.merged(own, {"b": there})) == {"orders": 1}
     grown = _text({"orders": 12, "bills": 2}, 0, up=1, took=0.5)
     assert _accepted(merger.merged(own, {"b": grown})) == {"orders": 3, "bills": 2}
+
+
+async def test_a_process_that_answers_slowly_without_an_end_is_left_out_in_time() -> None:
+    ended = asyncio.Event()
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while not reader.at_eof():
+                writer.write(b"#")
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.1):
+                        await reader.read()
+        writer.close()
+        ended.set()
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        url = "http://{}:{}".format(*server.sockets[0].getsockname())
+        async with asyncio.timeout(5):
+            assert await fetched([url], "") == {url: b""}
+            await ended.wait()
