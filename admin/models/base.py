@@ -29,6 +29,11 @@ def _duration(value: str) -> str:
     return value
 
 
+def _overlap(value: str) -> str:
+    parse_duration(value)
+    return value
+
+
 def _time(value: str) -> str:
     parse_time(value)
     return value
@@ -44,6 +49,7 @@ Code = Annotated[str, AfterValidator(_code)]
 
 Whole = Annotated[int, Strict(), BeforeValidator(_whole)]
 Duration = Annotated[str, AfterValidator(_duration)]
+Overlap = Annotated[str, AfterValidator(_overlap)]
 
 
 Time = Annotated[str, AfterValidator(_time)]

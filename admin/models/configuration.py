@@ -11,7 +11,7 @@ from pydantic import (
     StrictFloat,
 )
 
-from admin.models.base import MAX_BODY, MOST_AT_ONCE, Body, Code, Duration, Whole
+from admin.models.base import MAX_BODY, MOST_AT_ONCE, Body, Code, Duration, Overlap, Whole
 from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.delivery.retry import (
     DEFAULT_SCHEDULE,
@@ -245,9 +245,9 @@ class DestinationSetBody(DestinationBody):
 
 
 class RotateBody(Body):
-    """How long the old secret still signs as well."""
+    """How long the old secret still signs as well; ``0s`` ends all former ones at once."""
 
-    overlap: Duration = "24h"
+    overlap: Overlap = "24h"
 
 
 class RatesBody(Body):

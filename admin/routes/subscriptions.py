@@ -81,7 +81,8 @@ async def rotate_secret(
 ) -> SubscriptionView:
     """Make a new secret; until the overlap is over both sign. The new one is shown once.
 
-    Former secrets sign until their own overlaps are over; while five sign, a rotation is a 409.
+    Former secrets sign until their own overlaps are over; while five sign, a rotation is a 409. An overlap
+    of ``0s`` ends them all at once.
     """
     registry, now = services.context.registry, services.context.clock.now()
     known, fresh = registry.subscription(code, name), new_secret()
@@ -89,7 +90,8 @@ async def rotate_secret(
         secrets = known.rotated(fresh, now, now + parse_duration(body.overlap))
     except ValueError as error:
         raise Conflict(
-            said_by(error), hint=sentence("rotate again after that time; a shorter overlap ends sooner")
+            said_by(error),
+            hint=sentence("rotate again after that time; an overlap of 0s ends all former secrets at once"),
         ) from error
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=secrets))
     await services.settle()

@@ -138,11 +138,15 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     def rotated(self, fresh: str, now: int, until: int) -> tuple[Secret, ...]:
         """Return the secrets after a rotation: the present one signs ``until`` then, former ones to their own end (ms).
 
+        An overlap that is over already ends them all.
+
         Raises
         ------
         ValueError
             ``MOST_SECRETS`` sign already.
         """
+        if until <= now:
+            return (Secret(fresh),)
         present, former = self.secrets[:1], [secret for secret in self.secrets[1:] if secret.expires_at > now]
         if len(present) + len(former) >= MOST_SECRETS:
             first = format_time(min(secret.expires_at for secret in former))

@@ -195,7 +195,9 @@ def _set_paused(code: str, name: str, url: str, api_key: str, *, paused: bool, a
 def rotate_secret(
     code: Code,
     name: Name,
-    overlap: Annotated[str, typer.Option(help="How long the old secret signs as well, such as 24h.")] = "24h",
+    overlap: Annotated[
+        str, typer.Option(help="How long the old secret signs as well, such as 24h; 0s ends all former ones at once.")
+    ] = "24h",
     as_json: AsJson = False,
     url: BusUrl = DEFAULT_URL,
     api_key: ApiKey = "",

@@ -195,11 +195,15 @@ async def test_a_rotation_lets_both_sign_until_the_overlap_is_over(world: World,
         await client.post(f"{BILLING}/rotate-secret", json={})
     refused = problem(await client.post(f"{BILLING}/rotate-secret", json={}), 409)
     assert "5 secrets sign already" in refused["detail"]
+    assert "0s" in refused["hint"]
     await world.clock.advance(3_600)
     assert (await client.post(f"{BILLING}/rotate-secret", json={})).status_code == 200
     stored = world.registry.subscription("orders", "billing")
     assert len(stored.secrets) == 5
     assert old not in stored.signing_secrets(world.clock.now())
+    only = (await client.post(f"{BILLING}/rotate-secret", json={"overlap": "0s"})).json()["secret"]
+    stored = world.registry.subscription("orders", "billing")
+    assert [secret.value for secret in stored.secrets] == [only]
     problem(await client.post(f"{BILLING}/rotate-secret", json={"overlap": "soon"}), 422, "overlap")
     problem(await client.post(f"{BILLING}/rotate-secret", json={"nonsense": 1}), 422, "nonsense")
     problem(await client.post("/destinations/orders/subscriptions/nobody/rotate-secret", json={}), 404)
