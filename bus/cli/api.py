@@ -12,6 +12,7 @@ import msgspec
 
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
 from bus.nearest import did_you_mean
+from bus.network.names import is_http_url
 
 if TYPE_CHECKING:
     import httpx
@@ -47,9 +48,9 @@ class Api:
     def __init__(self, url: str, api_key: str, *, timeout: float = _SECONDS) -> None:
         import httpx  # noqa: PLC0415 - `bus --help` does without
 
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(url):
             raise ConfigurationError(f"--url {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
+        parts = urlsplit(url)
         self.url = url.rstrip("/")
         self._httpx = httpx
         self._http = httpx.Client(

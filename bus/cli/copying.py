@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
-from urllib.parse import urlsplit
 
 import typer
 
 from bus.domain.delivery.request import USER_AGENT, message_headers
 from bus.domain.message import Message
 from bus.domain.times import parse_time
+from bus.network.names import is_http_url
 
 if TYPE_CHECKING:
     import httpx
@@ -33,7 +33,7 @@ class Copying(NamedTuple):
     @contextmanager
     def to(cls, url: str, secret: str | None) -> Iterator[Self]:
         """Give what copies to a URL; raises a usage error where it is none, or the secret is malformed."""
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not is_http_url(url):
             raise typer.BadParameter(f"{url!r} is not an http or https address", param_hint="--to")
         import httpx  # noqa: PLC0415 - `bus --help` does without
 

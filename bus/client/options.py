@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 from bus.clock import SystemClock
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.errors import ConfigurationError
+from bus.network.names import is_http_url
 from bus.ports.spool import NewRecord
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, kinds):
                 raise TypeError(f"{name}: expected {wanted}, got {type(value).__name__}")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(self.url):
             raise ConfigurationError(
                 f"url {self.url!r} is not the http or https address of a receiver",
                 hint="such as http://127.0.0.1:8700",

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import aiodns
@@ -28,6 +29,15 @@ def ascii_name(name: str) -> str:
 
     labels = idna.uts46_remap(name, std3_rules=False, transitional=False).split(".")
     return ".".join(label if label.isascii() else idna.alabel(label).decode() for label in labels)
+
+
+def is_http_url(url: str) -> bool:
+    """Whether a text is a URL of http or https whose host can be one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # brackets, or characters that NFKC makes those between the parts of a URL of
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 class DnsLookup:

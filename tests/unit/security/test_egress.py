@@ -127,6 +127,7 @@ DENIED_URLS = [
     *("http://a.example,b.example/", "http://a.example;b/", "http://a$b/", "http://a*b/", "http://a&b/", "http://(a)/", "http://a'b/"),
     *("http://\N{SOFT HYPHEN}/", "http://\N{ZERO WIDTH SPACE}/", "http://\N{ZERO WIDTH SPACE}127.0.0.1/", "http://xn--/", "http://a.1/"),
     *("http://☃.example/", "http://a\N{ZERO WIDTH JOINER}.example/", "http://ß..example/", "http://-ß.example/", "http://①②⑦.0.0.1/"),
+    *("http://℀.example/", "http://a／b.example/", "http://a？b.example/", "http://a＠b.example/", "http://a：80.example/"),
 ]  # fmt: skip
 ALLOWED_URLS = [
     ("http://a.example", "a.example", 80, "a.example", "/"),
@@ -231,7 +232,7 @@ def test_deny_goes_before_allow():
 
 
 @pytest.mark.parametrize(
-    "entry", ["", "10.0.0.0/33", "a b", "http://a.example/", "*.example", "[::1]", "300.1.1.1", "-a"]
+    "entry", ["", "10.0.0.0/33", "a b", "http://a.example/", "*.example", "℀.example", "[::1]", "300.1.1.1", "-a"]
 )
 def test_impossible_entries(entry):
     with pytest.raises(ConfigurationError, match="neither"):
