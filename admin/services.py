@@ -75,7 +75,7 @@ class AdminServices:
         }
         self.runner = JobRunner(context.store, self.chooser, self.resender, acts, self.jobs, context.clock)
         self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)
-        self.single_sign_on = single_sign_on(settings, context.keyring, context.clock)
+        self.single_sign_on = single_sign_on(settings, context.keyring, context.egress, context.clock)
         self.public_url = settings.public_url.rstrip("/")
 
     def check_reorder(self, code: str | None, *, reorder: bool) -> None:

@@ -9,6 +9,7 @@ from bus.errors import AccessDenied, ConfigurationError, TooManyAttempts
 from bus.extras import extra
 from bus.ports.clock import Clock
 from bus.security.clients import network_of
+from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring, StoredUser
 from bus.security.throttle import Limit, Throttle
 from bus.settings import Settings
@@ -96,7 +97,7 @@ class SingleSignOn:
         return await self._keyring.sign_in(identity)
 
 
-def single_sign_on(settings: Settings, keyring: Keyring, clock: Clock) -> SingleSignOn | None:
+def single_sign_on(settings: Settings, keyring: Keyring, egress: EgressPolicy, clock: Clock) -> SingleSignOn | None:
     """Return the log-in at a provider, None when the settings name none.
 
     Raises
@@ -119,7 +120,7 @@ def single_sign_on(settings: Settings, keyring: Keyring, clock: Clock) -> Single
         tuple(filter(None, map(str.strip, settings.oidc_algorithms.split(",")))),
     )
     try:
-        provider = Provider(registration, clock)
+        provider = Provider(registration, egress, clock)
         roles = parse_roles(settings.oidc_roles)
     except ValueError as error:
         raise ConfigurationError(f"the oidc settings are impossible: {error}", hint=_HINT) from error

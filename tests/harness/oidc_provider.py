@@ -30,8 +30,9 @@ REMOVED = object()
 class OidcProvider:
     """A provider at ``url`` whose clock is ``now`` (ms); ``person`` is who logs in there next.
 
-    ``claims`` replaces claims of the next tokens, ``alg`` and ``forged`` say how they are signed. A person ``denies``,
-    or is shown a page with a link (``asks``); the token's endpoint fails with ``status``, or never answers (``held``).
+    ``endpoints`` replaces URLs in its description. ``claims`` replaces claims of the next tokens, ``alg`` and
+    ``forged`` say how they are signed. A person ``denies``, or is shown a page with a link (``asks``); the token's
+    endpoint fails with ``status``, or never answers (``held``).
     """
 
     def __init__(self, now: Callable[[], int] = lambda: round(time.time() * 1000)) -> None:
@@ -63,6 +64,7 @@ class OidcProvider:
         self.held = False
         self.issuer = ""
         self.lacks_id_token = False
+        self.endpoints: dict[str, str] = {}
         self.asked: list[str] = []
         self._made: list[RSAKey] = []
         self.rotate()
@@ -100,6 +102,7 @@ class OidcProvider:
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
                 "jwks_uri": f"{self.url}/keys",
+                **self.endpoints,
             }
         )
 

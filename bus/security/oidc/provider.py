@@ -21,9 +21,10 @@ from joserfc import jwt
 from joserfc.errors import BadSignatureError, ExpiredTokenError, InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
-from bus.errors import AccessDenied, IssuerUnavailable
+from bus.errors import AccessDenied, EgressDenied, IssuerUnavailable
 from bus.network.http_client import bounded_client
 from bus.ports.clock import Clock
+from bus.security.egress import EgressPolicy
 from bus.security.oidc.flow import Flow
 
 _log = logging.getLogger(__name__)
@@ -66,18 +67,21 @@ class Registration(NamedTuple):
 class Provider:
     """Asks the provider; its description and keys are kept, and its keys read again when a token shows a new one.
 
+    Endpoints that it names on another host than its own are asked only where the egress policy lets the bus call.
+
     Raises
     ------
     ValueError
         The issuer is not an https URL (or http on loopback), or an algorithm is none that a provider signs with.
     """
 
-    def __init__(self, registration: Registration, clock: Clock) -> None:
+    def __init__(self, registration: Registration, egress: EgressPolicy, clock: Clock) -> None:
         _check_url(registration.issuer)
         wrong = [name for name in registration.algorithms if name not in _ASYMMETRIC]
         if wrong or not registration.algorithms:
             raise ValueError(f"algorithms {wrong} are not of {', '.join(_ASYMMETRIC)}")
         self.registration = registration
+        self._egress = egress
         self._clock = clock
         self._described: dict[str, Any] = {}
         self._described_at = float("-inf")
@@ -143,7 +147,8 @@ class Provider:
         uri, headers, body = client.prepare(
             "POST", _endpoint(described, "token_endpoint"), headers, add_params_to_qs("", fields.items())
         )
-        status, answer = await _ask("POST", uri, headers=headers, content=body.encode())
+        guard = self._guard("token_endpoint", uri)
+        status, answer = await _ask("POST", uri, headers=headers, content=body.encode(), extensions=guard)
         if status == _OK:
             return answer
         reason = str(answer.get("error", ""))[:_SHOWN]
@@ -194,7 +199,7 @@ class Provider:
         now = self._clock.monotonic()
         if now - self._described_at > _KEPT:
             issuer = self.registration.issuer
-            described = await _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+            described = await _fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration", {})
             if described.get("issuer") != issuer:
                 raise _away(
                     f"it says that it is {str(described.get('issuer'))[:_SHOWN]!r}",
@@ -206,12 +211,38 @@ class Provider:
     async def _load_keys(self, described: dict[str, Any], *, again: bool = False) -> KeySet:
         now = self._clock.monotonic()
         if self._keys is None or (again and now - self._keys_at > _KEYS_AGAIN):
-            found: Any = await _fetch(_endpoint(described, "jwks_uri"))
+            url = _endpoint(described, "jwks_uri")
+            found: Any = await _fetch(url, self._guard("jwks_uri", url))
             try:
                 self._keys, self._keys_at = KeySet.import_key_set(found), now
             except (JoseError, KeyError, TypeError, ValueError) as error:
                 raise _away("its keys cannot be read") from error
         return self._keys
+
+    def _guard(self, name: str, url: str) -> dict[str, Any]:
+        """Return what has a request to an endpoint end where the bus may not call; the issuer's own host it may."""
+        host = urlsplit(url).hostname or ""
+        if host == urlsplit(self.registration.issuer).hostname:
+            return {}
+        dialed = ""
+
+        async def look(event: str, info: Mapping[str, Any]) -> None:
+            nonlocal dialed
+            if event == "connection.connect_tcp.started":
+                dialed = info["host"]
+            elif event == "connection.connect_tcp.complete" and dialed == host:  # and no proxy
+                stream = info["return_value"]
+                try:
+                    self._egress.check_address(stream.get_extra_info("server_addr")[0], host)
+                except EgressDenied as error:
+                    await stream.aclose()
+                    raise _forbidden(name, error) from error
+
+        try:
+            self._egress.check_url(url)
+        except EgressDenied as error:
+            raise _forbidden(name, error) from error
+        return {"trace": look}
 
 
 def _endpoint(described: Mapping[str, Any], name: str) -> str:
@@ -231,8 +262,8 @@ def _check_url(url: str) -> str:
     raise ValueError(f"{url!r} is not an https URL")
 
 
-async def _fetch(url: str) -> dict[str, Any]:
-    status, found = await _ask("GET", url, headers={"accept": "application/json"})
+async def _fetch(url: str, guard: Mapping[str, Any]) -> dict[str, Any]:
+    status, found = await _ask("GET", url, headers={"accept": "application/json"}, extensions=guard)
     if status != _OK:
         raise _away(f"{urlsplit(url).path} answers HTTP {status}", hint="check BUS_OIDC_ISSUER")
     return found
@@ -267,6 +298,10 @@ def _away(what: str, *, hint: str = "") -> IssuerUnavailable:
         f"nobody can log in at the OpenID Connect provider: {what}; sessions and passwords hold on",
         hint=hint or "try again in a moment, or log in with a password",
     )
+
+
+def _forbidden(name: str, error: EgressDenied) -> IssuerUnavailable:
+    return _away(f"its {name} may not be called: {error}", hint="allow it with BUS_EGRESS_ALLOW if that is intended")
 
 
 def _refused(what: str) -> AccessDenied:

@@ -223,6 +223,6 @@ async def test_impossible_settings_stop_the_start(
 ) -> None:
     monkeypatch.setenv(f"BUS_OIDC_{name}", value)
     with pytest.raises(ConfigurationError, match="oidc") as raised:
-        single_sign_on(Settings(), world.keyring, world.clock)
+        single_sign_on(Settings(), world.keyring, world.egress, world.clock)
     assert "docs/configuration.md" in raised.value.hint
     assert "s3cret" not in str(raised.value)

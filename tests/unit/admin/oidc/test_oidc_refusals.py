@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from bus.security.egress import EgressPolicy
 from bus.security.oidc import provider as asking
 from tests.harness.oidc_provider import REMOVED, OidcProvider
 from tests.unit.admin.admin_world import World, problem
@@ -238,6 +240,37 @@ async def test_a_provider_that_calls_itself_otherwise(provider: OidcProvider, br
     found = problem(await browser.bus.get("/session/oidc"), 503)
     assert "evil.example" in found["detail"]
     assert "BUS_OIDC_ISSUER" in found["hint"]
+
+
+@pytest.mark.parametrize("name", ["jwks_uri", "token_endpoint"])
+@pytest.mark.parametrize("host", ["localhost", "keys.example"])
+async def test_an_endpoint_elsewhere_is_asked_where_the_bus_may_call_it(
+    world: World, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch, name: str, host: str
+) -> None:
+    loop = asyncio.get_running_loop()
+    resolve = loop.getaddrinfo
+
+    async def resolved(name: str | bytes, *more: Any, **options: Any) -> Any:
+        return await resolve("127.0.0.1" if name in (host, host.encode()) else name, *more, **options)
+
+    monkeypatch.setattr(loop, "getaddrinfo", resolved)
+    scheme, port = "http" if host == "localhost" else "https", urlsplit(provider.url).port
+    provider.endpoints = {name: f"{scheme}://{host}:{port}/{'keys' if name == 'jwks_uri' else 'token'}"}
+    async with world.client() as client:
+        answer = await Browser(client).log_in()
+        assert answer.status_code == (200 if scheme == "http" else 503), answer.text
+    world.egress = EgressPolicy()
+    world.restart()
+    provider.asked.clear()
+    async with world.client() as client:
+        refused = problem(await Browser(client).log_in(), 503)
+    assert f"its {name} may not be called: The address 127.0.0.1 is loopback" in refused["detail"]
+    assert "BUS_EGRESS_ALLOW" in refused["hint"]
+    assert provider.asked == (["description"] if name == "token_endpoint" else ["description", "token"])
+    world.egress = EgressPolicy(allow=[host])
+    world.restart()
+    async with world.client() as client:
+        assert (await Browser(client).log_in()).status_code == (200 if scheme == "http" else 503)
 
 
 async def test_who_fails_again_and_again_waits(world: World, provider: OidcProvider, browser: Browser) -> None:
