@@ -45,8 +45,9 @@ class Answer:
     """Reads answers one after the other from one connection; `reset` before each request.
 
     It tolerates what clients in the field tolerate, since a 2xx that counts as a failure is delivered again: lines
-    without a carriage return (RFC 9112, section 2.2), folded ones (5.2), control characters in values and spaces
-    behind the size of a chunk.
+    without a carriage return in heads (RFC 9112, section 2.2), folded ones (5.2), control characters in values and
+    spaces behind the size of a chunk. Not lines of chunks without a carriage return, which the RFC takes in heads alone
+    (section 7.1), and readers that differ about them see other bodies.
 
     The parser calls back once per answer and part, not once per header field: no field matters
     for an ordinary 2xx, so heads are kept as they came and searched only when one does.

@@ -61,6 +61,7 @@ _EARLY = 30
         (b"HTTP/1.1 200 OK\r\n folded: 1\r\ncontent-length: \r\n 2\r\n\r\nok", 200, b"ok", True),
         (b"HTTP/1.1 200 OK\r\nx: \x01\r\ncontent-length : 2\r\n\r\nok", 200, b"ok", True),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\n\r\n", 200, b"ok", True),
+        (b"HTTP/1.1 200 OK\ntransfer-encoding: chunked\n\n2\nok\n0\n\n", 200, b"", False),
     ],
 )
 async def test_answers(hostile, send, poster, answer_with, answer, status, response, kept):
