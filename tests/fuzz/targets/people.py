@@ -17,6 +17,7 @@ from joserfc.jwk import ECKey, KeySet
 from admin.access.cookies import device_token, session_token
 from bus.errors import AccessDenied, IssuerUnavailable
 from bus.security.clients import client_address
+from bus.security.egress import EgressPolicy
 from bus.security.oidc.flow import Flow
 from bus.security.oidc.provider import Provider, Registration
 from bus.testing.clock import NOON, ManualClock
@@ -57,7 +58,8 @@ def _key() -> ECKey:
 
 @cache
 def _provider() -> Provider:
-    provider = Provider(Registration("https://login.example", "pier", "", "openid", ("ES256",)), ManualClock(NOON))
+    registration = Registration("https://login.example", "pier", "", "openid", ("ES256",))
+    provider = Provider(registration, EgressPolicy(), ManualClock(NOON))
     provider._keys = KeySet([_key()])
     provider._keys_at = float("inf")
     return provider
