@@ -19,6 +19,7 @@ from tests.harness.process import ROOT
 KEPT: Final = ROOT / ".cache" / "fuzz"
 FINDINGS: Final = Path(__file__).with_name("findings")
 """Inputs that broke something once, in a folder for each target."""
+_FUZZED: Final = ("admin/access", "bus", "lookup", "receiver", "tests/fuzz")
 _PIECE: Final = 60
 _STARTED: Final = 120.0
 _SHOWN: Final = 4000
@@ -27,9 +28,9 @@ _LIMITS: Final = ("-max_len=4096", "-rss_limit_mb=2048", "-timeout=20", "-print_
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One run: of which commit, for how long, and how many inputs were tried."""
+    """One run: of which code, for how many seconds, and how many inputs were tried."""
 
-    commit: str
+    code: str
     seconds: float
     executions: int
 
@@ -62,30 +63,38 @@ def fuzz(name: str, folder: Path, seconds: int, *options: str) -> int:
         env={"PYTHONHASHSEED": "0"},
         timeout=seconds + _STARTED,
     )
-    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    said = (done.stderr + done.stdout).decode("utf-8", "replace")  # an exception is in the second
     found = _EXECUTIONS.search(said)
     assert done.returncode == 0, f"{name} was broken; the input is in {folder}\n{said[-_SHOWN:]}"
     assert found is not None, said[-_SHOWN:]
     return int(found[1])
 
 
-def fuzz_at_length(name: str, seconds: int, commit: str) -> int:
-    """Fuzz a target for so long in pieces, after those that were already done of this commit; return all executions."""
-    folder = KEPT / name
-    while (done := _done(folder, commit)).seconds < seconds:
+def fuzz_at_length(name: str, seconds: int) -> int:
+    """Fuzz a target for so long in pieces, after those that were done of the same code; return all executions."""
+    folder, code = KEPT / name, _code()
+    while (done := _done(folder, code)).seconds < seconds:
         begun = time.monotonic()
         executions = fuzz(name, folder, min(_PIECE, round(seconds - done.seconds) + 1))
-        piece = Piece(commit, time.monotonic() - begun, executions)
+        piece = Piece(code, time.monotonic() - begun, executions)
         with _pieces(folder).open("ab") as file:
             file.write(msgspec.json.encode(piece) + b"\n")
     return done.executions
 
 
-def _done(folder: Path, commit: str) -> Piece:
+def _code() -> str:
+    """Return what is another one when the code of a parser or of a target is."""
+    trees = [f"HEAD:{folder}" for folder in _FUZZED]
+    return subprocess.run(
+        ["git", "rev-parse", *trees], cwd=ROOT, capture_output=True, check=True, text=True
+    ).stdout.replace("\n", " ")
+
+
+def _done(folder: Path, code: str) -> Piece:
     path = _pieces(folder)
     lines = path.read_bytes().splitlines() if path.exists() else []
-    pieces = [piece for line in lines if (piece := msgspec.json.decode(line, type=Piece)).commit == commit]
-    return Piece(commit, sum(piece.seconds for piece in pieces), sum(piece.executions for piece in pieces))
+    pieces = [piece for line in lines if (piece := msgspec.json.decode(line, type=Piece)).code == code]
+    return Piece(code, sum(piece.seconds for piece in pieces), sum(piece.executions for piece in pieces))
 
 
 def _pieces(folder: Path) -> Path:
