@@ -16,6 +16,7 @@ _MEANINGS: Final = {
     408: "The request did not arrive in time.",
     409: "It does not go with what is there now; nothing was changed.",
     413: "Over a limit of size.",
+    414: "The target is too long.",
     415: "A content type or encoding that is not taken.",
     422: "A value that cannot be; `field` names it.",
     429: "Too many for now: attempts, or what `field` names has all that it may take. Go on after Retry-After.",
@@ -25,7 +26,7 @@ _MEANINGS: Final = {
     507: "The spool is full; nothing that is stored is lost.",
 }
 REFERENCES: Final = "#/components/schemas/{name}"
-_ALWAYS: Final = (400, 403, 408, 431, 500, 503)
+_ALWAYS: Final = (400, 403, 408, 414, 431, 500, 503)
 _TEXT: Final = {"type": "string"}
 _BY_KEY: Final[dict[str, list[str]]] = {"key": []}
 

@@ -47,6 +47,7 @@ _TITLES: Final = {
     408: "Request not received in time",
     409: "Conflict",
     413: "Too large",
+    414: "Target too long",
     415: "Unsupported content type",
     421: "Served elsewhere",
     422: "Invalid value",
@@ -55,6 +56,7 @@ _TITLES: Final = {
     500: "Internal error",
     501: "Not understood here",
     503: "Temporarily unavailable",
+    505: "Version not supported",
     507: "Spool full",
 }
 FAILED: Final = sentence("the bus failed at this request; what it acknowledged before is not lost")

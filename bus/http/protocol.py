@@ -7,18 +7,18 @@ import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final, cast
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from bus.http.asgi import App, Event, Field, Receive, Refusal, Scope, Send
 from bus.http.corked import Corked
 from bus.http.endpoint import Endpoint, Exchange, Taker
+from bus.http.heads import BAD_TARGET, SPOKEN, fault_of_codings, fault_of_hosts, fault_of_version, target_of
 from bus.http.policies import KNOWN, CallerPolicy, UpgradePolicy
-from bus.http.problem import CONTENT_TYPE, Problem, headers_of, problem
+from bus.http.problem import CONTENT_TYPE, Problem, fields_of, problem
 
 _log = logging.getLogger(__name__)
 LONGEST_HEAD: Final = 65_536
@@ -26,7 +26,6 @@ _LINGER: Final = 1.0  # seconds in which a peer that still sends may read its an
 _MOST_UNREAD: Final = 65_536  # bytes of a request that are read, and dropped, once it is answered
 _GRACE: Final = 0.5  # seconds that a stop leaves a new connection for a request that may be on its way
 _BETWEEN: Final = len(": \r\n")
-_SPOKEN: Final = "this port speaks HTTP/1.1 without TLS"
 _TOO_LONG: Final = problem(
     431, f"the request's line and headers are longer than {LONGEST_HEAD} bytes", hint="put what is long into the body"
 )
@@ -35,9 +34,11 @@ _LONG_TRAILERS: Final = problem(
     f"what comes after the body is longer than {LONGEST_HEAD} bytes; nothing of it was stored",
     hint="put what is long into the body",
 )
-_HOSTS: Final = problem(400, "the request has more than one Host; nothing of it was stored", hint=_SPOKEN)
-_CODING: Final = problem(
-    501, "no transfer coding but chunked is known; nothing of it was stored", hint="send the body as it is"
+_LONG_TARGET: Final = problem(
+    414, f"the target makes the head longer than {LONGEST_HEAD} bytes", hint="put what is long into the body"
+)
+_BAD_TRAILER: Final = problem(
+    400, "a trailer is about the connection; nothing of the request was stored", hint="send Connection as a header"
 )
 MOST_BEHIND: Final = 16
 """Pipelined requests that may wait on a connection; after one more it is closed once these are answered."""
@@ -45,6 +46,7 @@ _TOO_MANY_BEHIND: Final = problem(
     429, f"more than {MOST_BEHIND} requests wait on this connection", hint="send it again once there are answers"
 )
 _SPACES: Final = (b" ", b"\t")
+_OF_CONNECTION: Final = frozenset({b"connection", b"proxy-connection"})
 _WEBSOCKET: Final = b"websocket"
 _LONGEST_FIELD: Final = 8_000  # of a handshake, and of its target: the parser of WebSockets takes little more
 _MOST_FIELDS: Final = 100
@@ -54,7 +56,7 @@ _LONG_HANDSHAKE: Final = problem(
     hint="have the browser forget cookies of other applications on this host",
 )
 _NO_HANDSHAKE: Final = problem(
-    400, "a WebSocket is opened by a GET without a body, on a connection that answers nothing else", hint=_SPOKEN
+    400, "a WebSocket is opened by a GET without a body, on a connection that answers nothing else", hint=SPOKEN
 )
 
 
@@ -67,7 +69,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     Subclass it with the ``deadline`` in seconds, the policies for ``callers`` and for ``upgrades`` to WebSockets, and
     the ``endpoint`` that takes some requests before the application. A request that is refused before anybody sees it
-    whole (400, 408, 431) is answered, and its connection closed. What came before it on the connection is answered
+    whole (400, 408, 414, 431) is answered, and its connection closed. What came before it on the connection is answered
     first; when that is not done yet, a request without a whole head gets no answer of its own. Nor is there one over
     the share of an address without a valid key.
 
@@ -83,6 +85,9 @@ class HttpProtocol(HttpToolsProtocol):
     endpoint: Endpoint | None = None
     transport: Corked  # type: ignore[assignment]
     already_read = b""  # what another process has read of this connection
+    url = b""
+    _version = "1.1"  # of the request whose head came last
+    _hosts: list[bytes] | None = None  # of the last request, if its Host is valid
     _due: asyncio.TimerHandle | None = None
     _whole: object = False  # the scope of the request that ended last
     _head = 0  # bytes of a head that is not whole, or of pieces since the last one with a part of the body
@@ -195,8 +200,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._is_chunked:
             self._head = 0
-            if _size_of(self.headers) > LONGEST_HEAD:
-                self._fault = _LONG_TRAILERS
+            self._fault = self._fault_of_trailers()
+            if self._fault is not None:
                 raise Refused
         self._whole = self.scope
         cycle: object = self.cycle
@@ -224,6 +229,8 @@ class HttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         if self._is_long and cycle.scope is self.scope:
             app = self._closing_early(cycle, app)
+        if cycle.scope["http_version"] == "1.0":
+            app = _unchunked(cycle, app)
         super()._start_asgi_task(cycle, app)
 
     def _closing_early(self, cycle: RequestResponseCycle, app: Any) -> App:
@@ -261,7 +268,7 @@ class HttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser did not take."""
         known = self._fault
-        self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=_SPOKEN))
+        self._refuse(known or problem(400, f"{msg} Nothing of it was stored.", hint=SPOKEN))
 
     def _unsupported_upgrade_warning(self) -> None:
         """Go on without the protocol that was offered (RFC 9110, section 7.8).
@@ -284,8 +291,11 @@ class HttpProtocol(HttpToolsProtocol):
         return (
             self.parser.should_upgrade()
             and self.parser.get_method() != b"CONNECT"
-            and self._get_upgrade() != _WEBSOCKET
+            and (self._version == "1.0" or self._get_upgrade() != _WEBSOCKET)
         )
+
+    def _should_upgrade(self) -> bool:
+        return not self._is_offer() and super()._should_upgrade()
 
     def _begin(self, taker: Taker | None) -> None:
         is_known = taker is not None or self.callers.has_credentials(self.headers)
@@ -299,7 +309,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self.cycle.keep_alive = False
             return
         parser = self.parser
-        keep_alive = not self._is_last and parser.get_http_version() != "1.0" and parser.should_keep_alive()
+        keep_alive = not self._is_last and self._version != "1.0" and parser.should_keep_alive()
         self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)  # type: ignore[assignment]
 
     def _taker(self) -> Taker | None:
@@ -322,40 +332,74 @@ class HttpProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _fault_of_head(self) -> Problem | None:
-        """Return why a whole head is refused.
+        """Return why a whole head is refused, and bring its target and Host into the form that applications expect.
 
-        As a rule because a proxy in front of the bus may have understood it otherwise: RFC 9112, sections 3.2 (one
-        Host) and 6.1 (a transfer coding that is not known). White space behind values is taken away, which the parser
-        leaves (RFC 9110, section 5.5).
+        As a rule because a proxy in front of the bus may have understood it otherwise.
         """
         if self._is_large and self._head_size() > LONGEST_HEAD:
-            return _TOO_LONG
+            return self._too_long()
         if len(self.pipeline) >= MOST_BEHIND:
             return _TOO_MANY_BEHIND
+        self._version = version = self.parser.get_http_version()
+        fault = (fault_of_version(version) if version != "1.1" else None) or self._fault_of_fields()
+        if fault is None and self.url[:1] != b"/":
+            fault = self._fault_of_target()
+        if fault is None and self.parser.should_upgrade():
+            fault = self._fault_of_upgrade()
+        return fault
+
+    def _fault_of_fields(self) -> Problem | None:
+        """Return why the fields of a head are refused.
+
+        White space behind values is taken away, which the parser leaves (RFC 9110, section 5.5).
+        """
         self._is_chunked = self._is_long = False
-        hosts = 0
+        hosts: list[bytes] = []
+        codings: list[bytes] = []
         for place, (name, value) in enumerate(self.headers):
             if value[-1:] in _SPACES:
-                self.headers[place] = (name, value.rstrip(b" \t"))
-                self.expect_100_continue |= name == b"expect" and value.rstrip(b" \t").lower() == b"100-continue"
+                value = value.rstrip(b" \t")  # noqa: PLW2901 - as it is from here on
+                self.headers[place] = (name, value)
+                self.expect_100_continue |= name == b"expect" and value.lower() == b"100-continue"
             if name == b"host":
-                hosts += 1
+                hosts.append(value)
             elif name == b"content-length":
                 self._is_long = int(value) > _MOST_UNREAD
             elif name == b"transfer-encoding":
-                self._is_chunked = self._is_long = True
-                if self.headers[place][1].lower() != b"chunked":
-                    return _CODING
-        if hosts > 1:
-            return _HOSTS
-        return self._fault_of_upgrade() if self.parser.should_upgrade() else None
+                codings.append(value)
+        if self._version == "1.0":
+            self.expect_100_continue = False  # RFC 9110, section 10.1.1
+        fault = None
+        if codings:
+            self._is_chunked = self._is_long = True
+            fault = fault_of_codings(codings)
+        if hosts != self._hosts:
+            fault = fault or fault_of_hosts(hosts, self._version)
+            self._hosts = hosts if fault is None and hosts else None
+        return fault
+
+    def _fault_of_target(self) -> Problem | None:
+        """Return why a target that is no path is refused; a host that it names replaces Host."""
+        target = target_of(self.parser.get_method(), self.url)
+        if target is None:
+            return BAD_TARGET
+        self.url = target.origin
+        if target.host:
+            self.headers[:] = [(b"host", target.host), *(field for field in self.headers if field[0] != b"host")]
+        return None
+
+    def _fault_of_trailers(self) -> Problem | None:
+        """Return why what comes after a chunked body is refused; the parser obeys trailers about the connection."""
+        if _size_of(self.headers) > LONGEST_HEAD:
+            return _LONG_TRAILERS
+        return _BAD_TRAILER if any(name in _OF_CONNECTION for name, _ in self.headers) else None
 
     def _fault_of_upgrade(self) -> Problem | None:
         """Return why a connection does not become a WebSocket; any other upgrade that is offered is ignored.
 
         What uvicorn hands over is out of the reach of this protocol's deadline, so that it must be a whole handshake.
         """
-        if self._get_upgrade() != _WEBSOCKET:
+        if self._version == "1.0" or self._get_upgrade() != _WEBSOCKET:
             return None
         names = {name for name, _ in self.headers}
         if (
@@ -392,7 +436,7 @@ class HttpProtocol(HttpToolsProtocol):
         if is_body and self.cycle.response_complete:
             self._drop(size)
         elif self._head > LONGEST_HEAD:
-            self._refuse(_LONG_TRAILERS if is_body else _TOO_LONG)
+            self._refuse(_LONG_TRAILERS if is_body else self._too_long())
         else:
             self._expect()
 
@@ -406,6 +450,10 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_begun(self) -> bool:
         return self.scope is not None and self.scope is not self._whole
+
+    def _too_long(self) -> Problem:
+        """Return the refusal of a head over the limit: it is the target's where that is the larger part."""
+        return _LONG_TARGET if self._is_begun() and len(self.url) > LONGEST_HEAD // 2 else _TOO_LONG
 
     def _head_size(self) -> int:
         return len(self.url) + _size_of(self.headers)
@@ -452,7 +500,8 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._is_in_share():
             self.drop()
             return
-        self.transport.write(_raw(answer))
+        is_head = self._is_begun() and bool(self.url) and self.parser.get_method() == b"HEAD"
+        self.transport.write(_raw(answer, self.usual_fields, has_content=not is_head))
         self._leave()
 
     def _is_in_share(self) -> bool:
@@ -490,12 +539,35 @@ def _size_of(fields: Sequence[Field]) -> int:
     return sum(len(name) + len(value) + _BETWEEN for name, value in fields)
 
 
-def _raw(answer: Problem) -> bytes:
+def _unchunked(cycle: RequestResponseCycle, app: Any) -> App:
+    """Return an application whose answer of an unknown length ends with its connection.
+
+    A client of HTTP/1.0 does not know chunks (RFC 9112, section 6.1).
+    """
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        is_framed = True
+
+        async def say(event: Event) -> None:
+            nonlocal is_framed
+            if event["type"] == "http.response.start":
+                is_framed = any(name.lower() == b"content-length" for name, _ in event.get("headers", ()))
+                cycle.chunked_encoding = None if is_framed else False
+            elif not is_framed:
+                cycle.expected_content_length = len(event.get("body", b""))
+            await send(event)
+
+        await app(scope, receive, say)
+
+    return application
+
+
+def _raw(answer: Problem, usual_fields: Sequence[Field], *, has_content: bool) -> bytes:
     content = msgspec.json.encode(answer)
-    status = HTTPStatus(answer.status)
-    more = "".join(f"{name}: {value}\r\n" for name, value in headers_of(answer.status).items())
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {CONTENT_TYPE}\r\n{more}"
-        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    own = (
+        (b"content-type", CONTENT_TYPE.encode()),
+        (b"content-length", b"%d" % len(content)),
+        (b"connection", b"close"),
     )
-    return head.encode() + content
+    lines = [b"%b: %b\r\n" % field for field in (*usual_fields, *fields_of(answer), *own)]
+    return b"%b%b\r\n%b" % (STATUS_LINE[answer.status], b"".join(lines), content if has_content else b"")

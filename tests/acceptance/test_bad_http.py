@@ -37,20 +37,8 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusProcess]:
 
 @pytest.mark.parametrize(
     "request_",
-    [
-        b"GARBAGE\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\n" + HOST + b"\r\n",
-        b"GET /healthz HTTP/1.1\r\nno colon here\r\n\r\n",
-        b"CONNECT a.example:443 HTTP/1.1\r\n" + HOST + b"\r\n",
-        SEND + b"content-length: x\r\n\r\n",
-        SEND + b"content-length: -1\r\n\r\n",
-        SEND + b"content-length: 2\r\ncontent-length: 3\r\n\r\nabc",
-        SEND + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        SEND + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
-        SEND + b"transfer-encoding: chunked\r\n\r\n2\r\nabXX",
-    ],
+    [b"GARBAGE\r\n\r\n", SEND + b"transfer-encoding: chunked\r\n\r\n2\r\nabXX"],
+    ids=["head", "body"],
 )
 def test_what_is_no_http_is_a_400(bus: BusProcess, request_: bytes) -> None:
     (answer,) = asked(bus, request_)
@@ -61,44 +49,28 @@ def test_what_is_no_http_is_a_400(bus: BusProcess, request_: bytes) -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (HEALTH[:-2] + CLOSE + b"\r\n", 200),
         (HEALTH[:-2] + HOST + b"\r\n", 400),
-        (HEALTH[:-2] + b"Host: evil.example\r\n\r\n", 400),
         (SEND + b"transfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
-        (SEND + b"transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
-        (SEND + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
-        (SEND + CLOSE + b"transfer-encoding: CHUNKED\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 202),
     ],
+    ids=["hosts", "codings"],
 )
 def test_a_head_that_can_be_understood_in_two_ways_is_refused(bus: BusProcess, request_: bytes, status: int) -> None:
     (answer,) = asked(bus, request_)
-    assert answer.status == status
-    if status >= httpx.codes.BAD_REQUEST:
-        answer.problem(status)
-
-
-def test_garbage_after_a_request_costs_that_request_nothing(bus: BusProcess) -> None:
-    (answer,) = asked(bus, HEALTH + b"\x00garbage\r\n\r\n")
-    assert answer.status == 200
+    answer.problem(status)
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "status"),
     [
-        HEALTH[:-2] + b"x: " + b"a" * LONG + b"\r\n\r\n",
-        HEALTH[:-2] + b"x: y\r\n" * (LONG // 6) + b"\r\n",
-        b"GET /healthz?" + b"a" * LONG + b" HTTP/1.1\r\n" + HOST + b"\r\n",
-        HEALTH[:-2] + b"x: " + b"a" * LONG,
-        b"GET /" + b"a" * LONG,
-        SEND + b"content-length: 2\r\nbus-key: " + b"k" * LONG + b"\r\n\r\n{}",
+        (HEALTH[:-2] + b"x: " + b"a" * LONG + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * LONG, 414),
+        (SEND + b"content-length: 2\r\nbus-key: " + b"k" * LONG + b"\r\n\r\n{}", 431),
     ],
-    ids=["value", "fields", "target", "unfinished value", "unfinished target", "message"],
+    ids=["value", "unfinished target", "message"],
 )
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_a_head_over_64_kib_is_a_431(bus: BusProcess, head: bytes, pieces: int) -> None:
-    size = len(head) // pieces + 1
-    (answer,) = asked(bus, *(head[start : start + size] for start in range(0, len(head), size)))
-    answer.problem(431)
+def test_a_head_over_64_kib_is_refused(bus: BusProcess, head: bytes, status: int) -> None:
+    (answer,) = asked(bus, head)
+    answer.problem(status)
 
 
 def test_a_head_of_60_kib_is_served(bus: BusProcess) -> None:

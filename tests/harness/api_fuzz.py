@@ -19,7 +19,7 @@ CHECKS = (
     "unsupported_method",
     "allow_header_conformance",
 )
-_REFUSED = (400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 431)
+_REFUSED = (400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 429, 431)
 # A round asks every operation so many things, so that all get their share of the time.
 _EACH_ROUND = 12
 _KNOWN_SHARE = 0.6

@@ -65,6 +65,7 @@ TAKEN = {
     "many fields": post(*(b"x-%d: y" % number for number in range(500))),
     "odd spaces": post(b"bus-biz-id: \t 42 \t"),
     "offers an upgrade": post(b"connection: upgrade", b"upgrade: h2c"),
+    "absolute": post(to=b"http://localhost/v1/messages/orders"),
     "a repeated host-like field": post(b"x-host: a", b"x-host: b"),
 }  # fmt: skip
 REFUSED = {
@@ -96,7 +97,6 @@ OTHERS = {
     "below it": post(to=b"/v1/messages/orders/1"),
     "query": post(to=b"/v1/messages/orders?a=b"),
     "escaped": post(to=b"/v1/messages/%6frders"),
-    "absolute": post(to=b"http://localhost/v1/messages/orders"),
     "asked": post(method=b"GET"),
     "put": post(method=b"PUT"),
     "elsewhere": post(to=b"/elsewhere"),
