@@ -48,6 +48,7 @@ class Answer:
     without a carriage return in heads (RFC 9112, section 2.2), folded ones (5.2), control characters in values and
     spaces behind the size of a chunk. Not lines of chunks without a carriage return, which the RFC takes in heads alone
     (section 7.1), and readers that differ about them see other bodies.
+    After an interim answer that says close the final one is read.
 
     The parser calls back once per answer and part, not once per header field: no field matters
     for an ordinary 2xx, so heads are kept as they came and searched only when one does.
@@ -72,6 +73,7 @@ class Answer:
         self._parser = HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
+            lenient_keep_alive=True,  # an interim answer may say close
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
@@ -147,6 +149,8 @@ class Answer:
                 self._cut_head()
             self.status = status
             self.keep_alive = self._parser.should_keep_alive()
+            if b"HTTP/1.0 " in self._head and self._is_badly_framed():
+                self.keep_alive = False
         elif status < _CONTINUE:
             raise BadAnswer(f"status {status:03d}")
 
@@ -168,6 +172,10 @@ class Answer:
         if self.status:
             self.complete = True
 
+    def _is_badly_framed(self) -> bool:
+        """Whether a server of HTTP/1.0 sends chunks: nobody else may read them as it does (RFC 9112, section 6.1)."""
+        return self._parser.get_http_version() == "1.0" and self._field(b"transfer-encoding") is not None
+
     def _text(self, name: bytes) -> str | None:
         value = self._field(name)
         return None if value is None else value[:_LONGEST_FIELD].decode("latin-1")
@@ -184,7 +192,7 @@ class Answer:
         head, rest = _split(self._head)
         while _INTERIM.match(head):
             head, rest = _split(rest)
-        return _unfolded(head)
+        return _unfolded(head.replace(b"\0", b" "))  # RFC 9110, section 5.5
 
     def _cut(self) -> None:
         self.complete = True
@@ -207,7 +215,9 @@ class Answer:
         if not self.status:
             raise BadAnswer(f"more than {limits.head} bytes of headers")
         if self._received > 2 * (limits.head + limits.body):
-            self._cut()
+            if not self.complete:
+                raise BadAnswer(f"more than {limits.head} bytes of chunk extensions or trailers")
+            self.keep_alive = False
 
 
 def _unfolded(head: bytes) -> bytes:
