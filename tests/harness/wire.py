@@ -1,4 +1,4 @@
-"""A connection without a network, on a loop whose time jumps: what a server's protocol writes, and when it closes."""
+"""A connection without a network, on a loop whose time jumps: what a protocol writes, and when it closes."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def jumping(make: Callable[[JumpingLoop], Coroutine[Any, Any, Found]]) -> Found:
 
 
 class Wire(asyncio.Transport):
-    """The server's end of a connection; ``send`` and ``stall`` are what the peer does.
+    """The end of a connection that a protocol has; ``send`` and ``stall`` are what its peer does.
 
     Attributes
     ----------
     heard
         What the peer got.
     closed_at
-        When the server closed, None while it did not.
+        When the connection was closed, None while it was not.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, protocol: asyncio.Protocol) -> None:
@@ -70,11 +70,11 @@ class Wire(asyncio.Transport):
 
     @property
     def unread(self) -> int:
-        """Bytes that the server has not read yet."""
+        """Bytes that the protocol has not read yet."""
         return sum(map(len, self._coming))
 
     def send(self, *pieces: bytes) -> None:
-        """Send pieces, each of which is one that the server reads."""
+        """Send pieces, each of which is one that the protocol reads."""
         self._coming.extend(pieces)
         self._read()
 
@@ -85,6 +85,11 @@ class Wire(asyncio.Transport):
     def go_on(self) -> None:
         """Read answers again."""
         self._protocol.resume_writing()
+
+    def finish(self) -> None:
+        """Send nothing more, and read on."""
+        if self.closed_at is None and not self._protocol.eof_received():
+            self._lose(None)
 
     def hang_up(self) -> None:
         """Be gone."""
@@ -99,7 +104,7 @@ class Wire(asyncio.Transport):
             self.closed_at = self._loop.time()
             self._loop.call_soon(self._protocol.connection_lost, error)
 
-    # What the server does.
+    # What the protocol does.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return {"peername": ("127.0.0.1", 9), "sockname": ("127.0.0.1", 8)}.get(name, default)
@@ -114,6 +119,9 @@ class Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert self.closed_at is None
         self.heard += data
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
 
     def write_eof(self) -> None:
         pass

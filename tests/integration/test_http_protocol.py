@@ -238,13 +238,6 @@ async def test_a_handshake_that_nobody_finishes_has_the_same_deadline(applicatio
         await application.gone.wait()
 
 
-async def test_another_protocol_that_is_offered_is_passed_over(peer: Peer) -> None:
-    peer.send(FAST[:-2] + b"upgrade: h2c\r\nconnection: upgrade\r\n\r\n")
-    assert await peer.answer() == (200, b"")
-    peer.send(FAST)
-    assert await peer.answer() == (200, b"")
-
-
 def test_an_answer_to_a_peer_that_has_gone_meanwhile_is_dropped_without_a_word() -> None:
     troubles: list[dict[str, Any]] = []
 

@@ -95,15 +95,6 @@ def test_a_connection_is_closed_that_is_idle_after_such_a_request() -> None:
     assert wire.closed_at == 75.0
 
 
-def test_trailers_are_no_headers() -> None:
-    wire = heard(
-        [b"POST / HTTP/1.1\r\n" + CHUNKED + b"\r\n2\r\n{}\r\n0\r\nauthorization: Bearer x\r\nhost: y\r\n\r\n" + GET]
-    )
-    first, second = wire.heard.split(b"HTTP/1.1 ")[1:]
-    assert first.endswith(b"[b'host', b'transfer-encoding'] 2")
-    assert second.endswith(b"[b'host'] 0")
-
-
 @pytest.mark.parametrize("path", [b"/", b"/refused"])
 @pytest.mark.parametrize(
     "trailers",

@@ -55,7 +55,3 @@ def test_its_body_is_read_and_what_comes_behind_it(pieces: list[bytes]) -> None:
     assert heard(*pieces, NEXT) == [b"/first {}", b"/next "]
     assert heard(NEXT + pieces[0], *pieces[1:]) == [b"/next ", b"/first {}"]
     assert heard(*pieces[:-1], pieces[-1] + NEXT) == [b"/first {}", b"/next "]
-
-
-def test_one_without_a_body_is_served() -> None:
-    assert heard(b"GET /first HTTP/1.1\r\n" + OFFER + b"\r\n" + NEXT) == [b"/first ", b"/next "]
