@@ -24,45 +24,11 @@ _EARLY = 30
     ("answer", "status", "response", "kept"),
     [
         (OK, 200, b"ok", True),
-        (b"HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, b"", True),
-        (b"HTTP/1.1 204 No\r\n\r\n", 204, b"", True),
-        (b"HTTP/1.1 304 No\r\ncontent-length: 10\r\n\r\n", 304, b"", True),
-        (b"HTTP/1.1 302 Go\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n", 302, b"", True),
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hint\r\nlink: x\r\n\r\n" + OK, 200, b"ok", True),
-        (
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\n\r\n",
-            200,
-            b"hello",
-            True,
-        ),
-        (
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nretry-after: 5\r\n\r\n",
-            200,
-            b"a",
-            True,
-        ),
         (b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", False),
-        (b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", False),
-        (b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", True),
-        (OK + b"HTTP/1.1 500 garbage\r\ncontent-length: 0\r\n\r\n", 200, b"ok", False),
         (OK + b"garbage", 200, b"ok", False),
-        (OK + b"H", 200, b"ok", False),
-        (b"\r\n" + OK, 200, b"ok", True),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 999999\r\n\r\n" + b"z" * 100_000, 200, b"z" * 16_384, False),
-        (
-            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\n\x1f\x8b\x08",
-            200,
-            b"\x1f\x8b\x08",
-            True,
-        ),
-        (b"HTTP/1.1 799 Odd\r\ncontent-length: 0\r\n\r\n", 799, b"", True),
-        (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\r\nx: one\r\n\ttwo\r\ncontent-length: 2\r\n\r\nok", 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\r\n folded: 1\r\ncontent-length: \r\n 2\r\n\r\nok", 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\r\nx: \x01\r\ncontent-length : 2\r\n\r\nok", 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\n\r\n", 200, b"ok", True),
-        (b"HTTP/1.1 200 OK\ntransfer-encoding: chunked\n\n2\nok\n0\n\n", 200, b"", False),
     ],
+    ids=["kept", "closed", "garbage", "large"],
 )
 async def test_answers(hostile, send, poster, answer_with, answer, status, response, kept):
     port = await hostile.start(answer_with(answer))
@@ -74,24 +40,7 @@ async def test_answers(hostile, send, poster, answer_with, answer, status, respo
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        b"garbage\r\n\r\n",
-        b"\x00\x01\x02",
-        b"HTTP/9.9 200 OK\r\n\r\n",
-        b"HTTP/1.1 abc OK\r\n\r\n",
-        b"HTTP/1.1 000 OK\r\ncontent-length: 0\r\n\r\n",
-        b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nokk",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nx: " + b"a" * 200_000 + b"\r\ncontent-length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"content-length: 0\r\n\r\n",
-        b"HTTP/1.1 200 " + b"r" * 100_000,
-        b"HTTP/1.1 100 Continue\r\n\r\n" * 3000,
-    ],
+    "answer", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nx: " + b"a" * 200_000], ids=["garbage", "large"]
 )
 async def test_not_an_answer(hostile, send, poster, answer_with, answer):
     result = await send(await hostile.start(answer_with(answer)))
@@ -100,64 +49,30 @@ async def test_not_an_answer(hostile, send, poster, answer_with, answer):
     assert poster.idle == 0
 
 
-@pytest.mark.parametrize(
-    ("answer", "response"),
-    [
-        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", b"until the end"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nabc", b"abc"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b""),
-        (b"HTTP/1.1 100 Continue\r\ncontent-length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc", b"abc"),
-    ],
-)
-async def test_close_delimited(hostile, send, poster, answer_with, answer, response):
-    result = await send(await hostile.start(answer_with(answer, then_close=True)))
-    assert (result.status, result.response) == (200, response)
+async def test_close_delimited(hostile, send, poster, answer_with):
+    result = await send(await hostile.start(answer_with(b"HTTP/1.1 200 OK\r\n\r\nuntil the end", then_close=True)))
+    assert (result.status, result.response, result.is_whole) == (200, b"until the end", True)
     assert poster.idle == 0
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"HTTP/1.1 20",
-        b"HTTP/1.1 200 OK\r\n",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n",
-        b"HTTP/1.1 100 Continue\r\n\r\n",
-    ],
-)
-async def test_close_before_the_head_is_whole(hostile, send, answer_with, answer):
-    result = await send(await hostile.start(answer_with(answer, then_close=True)))
+async def test_close_before_the_head_is_whole(hostile, send, answer_with):
+    result = await send(await hostile.start(answer_with(b"HTTP/1.1 200 OK\r\n", then_close=True)))
     assert (result.status, result.failure, result.indeterminate) == (None, PostFailure.RESET, True)
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "response"),
-    [
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabc", 200, b"abc"),
-        (b"\r\nHTTP/1.1 202 OK\r\nContent-Length: 5\r\n\r\nabc", 202, b"abc"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", 200, b"ab"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked \r\n\r\n5\r\nab", 200, b"ab"),
-        (b"HTTP/1.1 103 Hint\r\n\r\nHTTP/1.1 201 OK\r\ntransfer-encoding: chunked\r\n\r\n", 201, b""),
-        (b"HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\nbu", 503, b"bu"),
-    ],
-)
-async def test_a_status_counts_though_its_body_is_cut_off(hostile, send, poster, answer_with, answer, status, response):
-    port = await hostile.start(answer_with(answer, then_close=True))
+async def test_a_status_counts_though_its_body_is_cut_off(hostile, send, poster, answer_with):
+    port = await hostile.start(answer_with(b"HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\nbu", then_close=True))
     for n in range(2):
         result = await send(port)
-        assert (result.status, result.failure, result.indeterminate) == (status, None, False)
-        assert (result.response, result.error) == (response, "")
+        assert (result.status, result.failure, result.indeterminate) == (503, None, False)
+        assert (result.response, result.error, result.is_whole) == (b"bu", "", False)
         assert (poster.opened, poster.idle) == (n + 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("body", "response"),
-    [(b"zz\r\n", b""), (b"ffffffffffffffffff\r\n", b""), (b"2\r\nabXX", b"ab"), (b"2\r\nab\r\nx", b"ab")],
-)
-async def test_a_status_counts_though_its_chunks_are_broken(hostile, send, poster, answer_with, body, response):
-    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + body
+async def test_a_status_counts_though_its_chunks_are_broken(hostile, send, poster, answer_with):
+    answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabXX"
     result = await send(await hostile.start(answer_with(answer)))
-    assert (result.status, result.failure, result.response) == (200, None, response)
+    assert (result.status, result.failure, result.response) == (200, None, b"ab")
     assert poster.connections == poster.idle == 0
 
 
@@ -206,54 +121,11 @@ def test_a_head_full_of_spaces_costs_time_in_proportion(field):
     assert for_spaces < time.process_time() - begun
 
 
-@pytest.mark.parametrize("status", [b"429 No", b"503 No", b"302 Go"])
-async def test_retry_after(hostile, send, answer_with, status):
-    interim = b"HTTP/1.1 103 Hint\r\nretry-after: 1\r\n\r\n"
-    answer = (
-        interim + b"HTTP/1.1 " + status + b"\r\nx-retry-after: 2\r\nRetry-AFTER: \r\n\t33 \r\ncontent-length: 0\r\n\r\n"
-    )
-    assert (await send(await hostile.start(answer_with(answer)))).retry_after == "33"
-
-
 async def test_limits_can_be_set(hostile, make_poster, send, answer_with):
     poster = make_poster(answer_limits=AnswerLimits(head=300, fields=4, body=10, kept=3))
     port = await hostile.start(answer_with(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nabcdefghijkl"))
     result = await send(port, by=poster)
     assert (result.status, result.response, poster.idle) == (200, b"abc", 0)
-
-
-@pytest.mark.parametrize(
-    ("answer", "is_whole"),
-    [
-        (OK, True),
-        (b"HTTP/1.1 204 No\r\n\r\n", True),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", False),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok", False),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", False),
-        (b"HTTP/1.0 200 OK\r\n\r\nok", True),
-        (b"HTTP/1.0 200 OK\r\nserver: simple\r\n\r\n", True),
-        (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nok", True),
-    ],
-)
-async def test_it_is_known_whether_a_body_came_to_its_end(hostile, send, request_of, answer, is_whole):
-    async def script(reader, writer, number):
-        await request_of(reader)
-        writer.write(answer)
-        await writer.drain()
-        writer.close()
-
-    result = await send(await hostile.start(script))
-    assert (result.status // 100, result.is_whole) == (2, is_whole)
-
-
-async def test_a_body_that_never_ends_is_not_whole(hostile, send, request_of):
-    async def script(reader, writer, number):
-        await request_of(reader)
-        writer.write(b"HTTP/1.0 200 OK\r\n\r\nok")
-        await reader.read()
-
-    result = await send(await hostile.start(script), timeout=0.2)
-    assert (result.status, result.response, result.is_whole) == (200, b"ok", False)
 
 
 async def test_a_slow_trickle_ends_at_the_deadline_and_its_status_counts(hostile, send, poster, request_of):
