@@ -13,6 +13,7 @@ _FIRST_FAILURE: Final = 300
 _LONGEST_FIELD: Final = 128
 _SMALL: Final = 256  # a head of so many bytes is within any sensible limit
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
+_SPACE_FIRST: Final = re.compile(rb"[^\n]*\n \r?\n")  # where the parser ends a head too
 _INTERIM: Final = re.compile(rb"HTTP/[0-9.]+ 1")
 
 
@@ -236,5 +237,5 @@ def _unfolded(head: bytes) -> bytes:
 def _split(data: bytes) -> tuple[bytes, bytes]:
     """Return the first head and what follows it."""
     data = data.lstrip(b"\r\n")
-    end = _HEAD_END.search(data)
+    end = _SPACE_FIRST.match(data) or _HEAD_END.search(data)
     return (data[: end.end()], data[end.end() :]) if end else (data, b"")

@@ -206,6 +206,15 @@ FIELDS: Final = [
         deviation="MUST be refused or passed over: the parser takes it for a length, of this response only",
     ),
     failed("9112 2.2", "Such a line beside a length is refused", ok(b" content-length: 5\r\n")),
+    closed(
+        "9112 2.2",
+        "Such a line of one space does not end the head",
+        response(b" \r\n", RETRY, status=UNAVAILABLE),
+        status=503,
+        body=RETRY + b"\r\n",
+        is_whole=False,
+        deviation="MUST be refused or passed over: the parser takes the line for the end of the head",
+    ),
     *[
         failed("9112 2.2", "A bare CR in a field is refused", ok(line))
         for line in (b"x: a\rb\r\n", b"x: a\rcontent-length: 5\r\n", b"x\r: a\r\n")
