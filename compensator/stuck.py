@@ -114,7 +114,8 @@ class StuckSearch:
         return subscription.paused or destination.paused
 
     async def _claim(self, subscription: Subscription, oldest: list[int], now: int) -> int:
-        if any(time > now + SKEW for time in oldest):
+        present = self._believed.now()  # the store may have taken long for the subscriptions before
+        if present is None or any(time > present + SKEW for time in oldest):
             # The oldest is from a clock that was ahead, so its time does not tell how old what waits behind it is.
             self._passed_over.setdefault(subscription.key, self._clock.monotonic())
             return 0

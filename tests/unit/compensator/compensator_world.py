@@ -126,11 +126,10 @@ class OtherProcess:
     def now(self) -> int:
         return self._world.clock.now() + self.ahead
 
-    async def tell(self) -> None:
+    async def tell(self, **figures: Any) -> None:
         """Tell of itself, as it does every second, and have this process look."""
-        me = Member(
-            owner="other", node="node-2", url="", roles=(self._role,), version="1", started_at=0, told_at=self.now()
-        )
+        own = {"owner": "other", "node": "node-2", "url": "", "roles": (self._role,), "version": "1", "started_at": 0}
+        me = Member(**own, told_at=self.now(), **figures)
         await self._world.store.put(COLLECTION, me.owner, msgspec.json.encode(me))
         await self._world.members.step()
 

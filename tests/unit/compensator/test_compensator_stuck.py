@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bus.cluster.member import Held
 from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.destination import Ordering, TransportName
 from bus.domain.message import Message, encode_message
@@ -306,4 +307,20 @@ async def test_it_says_which_subscriptions_were_passed_over_for_longer_than_is_s
     for lane in (LANE, MAIL):
         world.transport.lose(*lane)
     await world.stuck.step()
+    assert world.stuck.trouble == ""
+
+
+async def test_what_came_while_a_slow_store_was_asked_is_not_of_a_clock_that_is_ahead(world: World) -> None:
+    other = await world.other("dispatcher", ahead=0)
+    unsettled = world.store.unsettled
+
+    async def slowly(*asked):
+        await world.clock.advance(20)
+        await other.tell(held={f"{DESTINATION}/mail": Held(1, other.now())})
+        return await unsettled(*asked)
+
+    world.store.unsettled = slowly
+    await world.clock.advance(LATER)
+    for _ in range(20):
+        await world.stuck.step()
     assert world.stuck.trouble == ""
