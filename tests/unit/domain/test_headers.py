@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.headers import EXTENDED, LONGEST_VALUE, check_header, wire_value
-from bus.domain.texts import LONGEST_TEXT, check_text
+from bus.domain.headers import EXTENDED, check_header, wire_value
 from bus.posters.target import HttpTarget
 from bus.security.urls import parse_url
 
@@ -31,21 +30,6 @@ def test_a_name_that_http_does_not_know_is_refused(name: str) -> None:
 def test_a_value_that_adds_a_line_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="control character"):
         check_header("x-a", value)
-
-
-@pytest.mark.parametrize(
-    ("longest", "more"),
-    [("a" * 8192, "a"), ("é" * 1364, "é"), ("UTF-8''" + "a" * 8174, "a")],
-    ids=["ascii", "encoded", "mark"],
-)
-def test_a_value_is_limited_as_it_is_sent(longest: str, more: str) -> None:
-    check_header("x-a", longest)
-    with pytest.raises(ValueError, match="longer than 8192 bytes as it is sent"):
-        check_header("x-a", longest + more)
-
-
-def test_a_text_of_the_longest_length_is_no_longer_than_a_header_may_be() -> None:
-    assert len(wire_value(check_text("\U0001f600" * LONGEST_TEXT, "biz_id"))) < LONGEST_VALUE
 
 
 @pytest.mark.parametrize(
