@@ -220,17 +220,23 @@ class Provider:
         return self._keys
 
     def _guard(self, name: str, url: str) -> dict[str, Any]:
-        """Return what has a request to an endpoint end where the bus may not call; the issuer's own host it may."""
-        host = urlsplit(url).hostname or ""
-        if host == urlsplit(self.registration.issuer).hostname:
+        """Return extensions of httpx that close a connection to an address that the egress policy denies.
+
+        The issuer's own host is allowed.
+        """
+        if urlsplit(url).hostname == urlsplit(self.registration.issuer).hostname:
             return {}
-        dialed = ""
+        try:
+            host = self._egress.check_url(url).host
+        except EgressDenied as error:
+            raise _forbidden(name, error) from error
+        wanted, dialed = httpx.URL(url).raw_host.decode(), ""
 
         async def look(event: str, info: Mapping[str, Any]) -> None:
             nonlocal dialed
             if event == "connection.connect_tcp.started":
                 dialed = info["host"]
-            elif event == "connection.connect_tcp.complete" and dialed == host:  # and no proxy
+            elif event == "connection.connect_tcp.complete" and dialed == wanted:  # and no proxy
                 stream = info["return_value"]
                 try:
                     self._egress.check_address(stream.get_extra_info("server_addr")[0], host)
@@ -238,10 +244,6 @@ class Provider:
                     await stream.aclose()
                     raise _forbidden(name, error) from error
 
-        try:
-            self._egress.check_url(url)
-        except EgressDenied as error:
-            raise _forbidden(name, error) from error
         return {"trace": look}
 
 

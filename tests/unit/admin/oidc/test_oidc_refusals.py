@@ -243,15 +243,15 @@ async def test_a_provider_that_calls_itself_otherwise(provider: OidcProvider, br
 
 
 @pytest.mark.parametrize("name", ["jwks_uri", "token_endpoint"])
-@pytest.mark.parametrize("host", ["localhost", "keys.example"])
+@pytest.mark.parametrize("host", ["localhost", "keys.example", "bücher.example"])
 async def test_an_endpoint_elsewhere_is_asked_where_the_bus_may_call_it(
     world: World, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch, name: str, host: str
 ) -> None:
     loop = asyncio.get_running_loop()
-    resolve = loop.getaddrinfo
+    resolve, dialed = loop.getaddrinfo, httpx.URL(f"http://{host}").raw_host
 
     async def resolved(name: str | bytes, *more: Any, **options: Any) -> Any:
-        return await resolve("127.0.0.1" if name in (host, host.encode()) else name, *more, **options)
+        return await resolve("127.0.0.1" if name in (dialed, dialed.decode()) else name, *more, **options)
 
     monkeypatch.setattr(loop, "getaddrinfo", resolved)
     scheme, port = "http" if host == "localhost" else "https", urlsplit(provider.url).port
