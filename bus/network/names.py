@@ -32,12 +32,12 @@ def ascii_name(name: str) -> str:
 
 
 def is_http_url(url: str) -> bool:
-    """Whether a text is a URL of http or https whose host can be one."""
+    """Whether a text is a URL of http or https with a valid host and port."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets, or characters that NFKC makes those between the parts of a URL of
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets, a port, or characters that NFKC turns into those between the parts of a URL
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 class DnsLookup:

@@ -15,7 +15,7 @@ from bus.testing.clock import ManualClock
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:8700", "ftp://x", "http://", "http:///x", "http://[x", "http://℀.example"]
+    "url", ["", "127.0.0.1:8700", "ftp://x", "http://", "http:///x", "http://[x", "http://℀.example", "http://x:a"]
 )
 def test_an_impossible_url_is_refused_at_once(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
