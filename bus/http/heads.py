@@ -13,7 +13,7 @@ BAD_TARGET: Final = problem(
     400, "the target is neither a path nor an http URL; nothing of the request was stored", hint="send a path"
 )
 _NAME: Final = rb"(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})"
-_LITERAL: Final = rb"\[[0-9A-Za-z._~!$&'()*+,;=:-]+\]"
+_LITERAL: Final = rb"\[[0-9A-Za-z._~!$&'()*+,;=:%-]+\]"  # with the zone that clients leave in a link-local address
 _PORT: Final = rb"(?::[0-9]*)?"
 _HOST: Final = re.compile(rb"(?:%b|%b*)%b" % (_LITERAL, _NAME, _PORT))
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://((?:%b|%b+)%b)([/?].*)?" % (_LITERAL, _NAME, _PORT), re.DOTALL)

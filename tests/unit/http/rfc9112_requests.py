@@ -207,7 +207,16 @@ HOSTS: Final = [
     served("9112 3.2", "An empty Host is allowed", hosted(b"")),
     *[
         served("9110 7.2", "A valid Host is given to the application", hosted(host), saw=(host,))
-        for host in (b"a.example", b"a_b:8700", b"a:", b"127.0.0.1:80", b"[::1]:80", b"[v1.a:b]", b"a%20b")
+        for host in (
+            b"a.example",
+            b"a_b:8700",
+            b"a:",
+            b"127.0.0.1:80",
+            b"[::1]:80",
+            b"[fe80::1%eth0]:80",
+            b"[v1.a:b]",
+            b"a%20b",
+        )
     ],
     *[
         refused("9112 3.2", "An invalid Host is a 400", hosted(host))
