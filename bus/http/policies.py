@@ -51,7 +51,7 @@ class CallerPolicy(Protocol):
         """
         ...
 
-    def allows(self, headers: Sequence[Field], peer: str) -> bool:
+    def take_request(self, headers: Sequence[Field], peer: str) -> bool:
         """Take a request that no application limits from the share of its address; False if that is used up."""
         ...
 

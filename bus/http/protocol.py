@@ -17,6 +17,7 @@ from bus.http.asgi import App, Event, Field, Receive, Refusal, Scope, Send
 from bus.http.corked import Corked
 from bus.http.endpoint import Endpoint, Exchange, Taker
 from bus.http.heads import BAD_TARGET, SPOKEN, fault_of_codings, fault_of_hosts, fault_of_version, target_of
+from bus.http.pacing import PacedFlow
 from bus.http.policies import KNOWN, CallerPolicy, UpgradePolicy
 from bus.http.problem import CONTENT_TYPE, Problem, fields_of, problem
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 LONGEST_HEAD: Final = 65_536
 _LINGER: Final = 1.0  # seconds in which a peer that still sends may read its answer
 _MOST_UNREAD: Final = 65_536  # bytes of a request that are read, and dropped, once it is answered
+_FIRST_HEAD: Final = 4096  # bytes of a connection that are read at once, though its address sends too many
 _GRACE: Final = 0.5  # seconds that a stop leaves a new connection for a request that may be on its way
 _BETWEEN: Final = len(": \r\n")
 _TOO_LONG: Final = problem(
@@ -100,6 +102,8 @@ class HttpProtocol(HttpToolsProtocol):
     _is_refused = False
     _blocked_at = 0.0
     _piece = b""  # what came last
+    _received = 0  # bytes of callers without a key
+    _held: asyncio.TimerHandle | None = None
     _is_known = False  # a request had a valid key
     _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
@@ -107,6 +111,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect the first request."""
         super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop, self._lingers)))
+        self.flow = self._flow = PacedFlow(cast("asyncio.Transport", self.transport))
         self._expect()
         self.callers.add(self, self.client[0] if self.client else "")
         if self.already_read:
@@ -128,21 +133,21 @@ class HttpProtocol(HttpToolsProtocol):
             self._expect_rest(0 if self._whole is not before else len(data))
         elif self._due is not None:
             self._forget()
-            if self._is_free() and self.timeout_keep_alive_task is None:  # it was answered before it was whole
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
+            self._keep_alive()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._is_left = True
+        self._piece = b""
         self._forget()
+        if self._held is not None:
+            self._held.cancel()
         self.callers.remove(self)
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self) -> None:
         """Give the connection to the protocol of WebSockets; until it ends it is counted as before."""
-        if not self._is_in_share():
+        if not self._take_request():
             self.drop()
             return
         ended = partial(self.callers.remove, self)
@@ -413,16 +418,27 @@ class HttpProtocol(HttpToolsProtocol):
             return _LONG_HANDSHAKE
         return self.upgrades.refusal(self.url, self.headers, self.client[0] if self.client else "")
 
+    def _keep_alive(self) -> None:
+        """Have a connection closed that stays idle after a request that was answered before it was whole."""
+        cycle = self.cycle
+        if cycle is not None and cycle.scope is self.scope and cycle.response_complete:
+            self._unset_keepalive_if_required()
+            after = self.timeout_keep_alive
+            self.timeout_keep_alive_task = self.loop.call_later(after, self.timeout_keep_alive_handler)
+
     def _pace(self, size: int) -> None:
-        """Read no further while the address's share of bytes is used up."""
-        wait = self.callers.pace(self, size)
-        if wait and not self._is_left and not self.flow.read_paused:
-            self.flow.pause_reading()
-            self.loop.call_later(wait, self._read_on)
+        """Read no further while the address's share of bytes is used up; the first head of a connection is read."""
+        self._received += size
+        if self._received <= _FIRST_HEAD or self._held is not None:
+            return
+        if wait := self.callers.pace(self, size):
+            self._flow.hold()
+            self._held = self.loop.call_later(wait, self._read_on)
 
     def _read_on(self) -> None:
+        self._held = None
         if not self._is_left:
-            self.flow.resume_reading()
+            self._flow.let_go()
 
     def _expect_rest(self, size: int) -> None:
         """Put an unfinished request under the deadline, and its head under the limit; ``size`` is what came of it."""
@@ -497,16 +513,18 @@ class HttpProtocol(HttpToolsProtocol):
         elif cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False  # it closes the connection when it has answered
             return
-        if not self._is_in_share():
+        if not self._take_request():
             self.drop()
             return
         is_head = self._is_begun() and bool(self.url) and self.parser.get_method() == b"HEAD"
         self.transport.write(_raw(answer, self.usual_fields, has_content=not is_head))
         self._leave()
 
-    def _is_in_share(self) -> bool:
+    def _take_request(self) -> bool:
         """Take what no application answers from the share of the address; False if that is used up."""
-        return self._is_known or self.callers.allows(self.headers or (), self.client[0] if self.client else "")
+        headers = cast("Any", self.scope)["headers"] if self._waits_for_body() else self.headers or ()
+        peer = self.client[0] if self.client else ""
+        return self._is_known or self.callers.has_credentials(headers) or self.callers.take_request(headers, peer)
 
     def _lingers(self) -> bool:
         """Whether a connection that is to be closed now ends by itself, since its peer may still send."""

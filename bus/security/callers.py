@@ -17,6 +17,7 @@ from bus.security.addresses import Network
 from bus.security.clients import client_address, is_in, network_of
 
 _LONGEST_WAIT: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
 _MOST_ADDRESSES: Final = 10_000
 _REQUEST: Final = 4096  # bytes that an address may send for each request of its share
 _AT_ONCE: Final = 16  # one of so many connections is closed at once, so that not all are looked at for each new one
@@ -65,8 +66,8 @@ class Callers:
         self._proxies = proxies
         self._connected: dict[Caller, str] = {}
         self._strangers: dict[str, dict[Caller, None]] = {}
-        self._requests = _Buckets(share.requests)
-        self._bytes = _Buckets(share.requests * _REQUEST)
+        self._requests = _Buckets(share.requests, _LONGEST_WAIT)
+        self._bytes = _Buckets(share.requests * _REQUEST, _LONGEST_PAUSE)
 
     def add(self, connection: Caller, peer: str) -> None:
         """Count a new connection, and close another one, or itself, if it is one too many."""
@@ -101,11 +102,15 @@ class Callers:
     def pace(self, connection: Caller, size: int) -> float:
         """Take bytes from the share of a connection's address; return the seconds until more of it may be read."""
         address = self._connected.get(connection)
-        return self._bytes.take(address, size) if address else 0.0
+        return min(_LONGEST_PAUSE, self._bytes.take(address, size)) if address else 0.0
 
-    def allows(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> bool:
-        """Take a request that no application limits from its address's share; False if it would wait over a second."""
-        return self._wait(headers, peer) <= _LONGEST_WAIT
+    def take_request(self, headers: Iterable[tuple[bytes, bytes]], peer: str) -> bool:
+        """Take a request that no application limits from its address's share; False if it would wait over a second.
+
+        One that does not say whom a proxy serves is let through.
+        """
+        address = client_address(peer, headers, self._proxies)
+        return is_in(address, self._proxies) or self._requests.take(network_of(address), 1) <= _LONGEST_WAIT
 
     def limited(self, app: Any) -> App:
         """Return an application whose requests without a valid key wait for the share of their address.
@@ -145,19 +150,20 @@ class Callers:
 
 
 class _Buckets:
-    """The shares of the addresses that took of them last; each is ``rate`` a second."""
+    """The shares of the addresses that took of them last: ``rate`` a second, used at most ``longest`` seconds ahead."""
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, longest: float) -> None:
         self._rate = rate
+        self._longest = longest
         self._of: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, address: str, count: int) -> float:
-        """Return the seconds until it is an address's turn; take from its share unless that is more than a second."""
+        """Return the seconds until it is an address's turn; take from its share unless that is too long."""
         bucket = self._of.pop(address, None) or TokenBucket(self._rate)
         self._of[address] = bucket
         if len(self._of) > _MOST_ADDRESSES:
             self._of.popitem(last=False)
         wait = bucket.wait(asyncio.get_running_loop().time())
-        if wait <= _LONGEST_WAIT:
+        if wait <= self._longest:
             bucket.take(count)
         return wait

@@ -89,6 +89,10 @@ def test_a_handshake_with_a_key_takes_nothing() -> None:
     assert heard(KEYED, count=40) == [b"101"] * 40
 
 
+def test_what_shows_a_key_and_is_not_understood_takes_nothing() -> None:
+    assert heard(b"GET / HTTP/1.1\r\nkey: x\r\nhost: x\r\nhost: y\r\n\r\n", count=40) == [b"400"] * 40
+
+
 def test_what_a_connection_with_a_key_does_wrong_takes_nothing() -> None:
     async def talk(loop: JumpingLoop) -> set[bytes]:
         door = Door(loop, connections=1000)
@@ -120,6 +124,58 @@ def test_bytes_of_an_address_over_its_share_are_read_later() -> None:
     heads = [b"GET / HTTP/1.1\r\nhost: x\r\n"] * 2
     assert read_within(*heads, *[b"x: " + b"x" * 4000 + b"\r\n"] * 9) == 0.0
     assert 1.0 < read_within(*heads, *[b"x: " + b"x" * 4000 + b"\r\n"] * 28) < 3.0
+
+
+def test_a_body_that_the_application_reads_is_among_the_bytes_of_its_address() -> None:
+    heads = [b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n"] * 2
+    assert 6.0 < read_within(*heads, *[b"x" * 40_000] * 10) < 10.0
+
+
+def test_many_connections_read_no_more_than_their_address_may_send() -> None:
+    async def talk(loop: JumpingLoop) -> int:
+        door = Door(loop, connections=1000)
+        door.callers._descriptors.most = 1000
+        wires = [await door.connected() for _ in range(15)]
+        for wire in wires:
+            wire.send(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 900000\r\n\r\n", *[b"x" * 20_000] * 45)
+        await asyncio.sleep(20)
+        return sum(900_000 - wire.unread for wire in wires)
+
+    assert jumping(talk) < 40_960 * 21 + 15 * 20_000
+
+
+def test_a_first_head_in_two_pieces_waits_for_no_share() -> None:
+    async def talk(loop: JumpingLoop) -> tuple[float, bytes]:
+        door = Door(loop)
+        await door.connected(b"GET / HTTP/1.1\r\nhost: x\r\nlong: " + b"x" * 60_000)
+        wire = await door.connected(b"POST / HTTP/1.1\r\nhost: x\r\nkey: x\r\n", b"content-length: 2\r\n\r\n{}")
+        return loop.time(), wire.heard[9:12]
+
+    assert jumping(talk) == (0.0, b"200")
+
+
+def test_a_connection_that_ends_while_it_waits_leaves_nothing_behind() -> None:
+    async def talk(loop: JumpingLoop) -> list[asyncio.TimerHandle]:
+        door = Door(loop)
+        for _ in range(3):
+            wire = await door.connected(b"GET / HTTP/1.1\r\nhost: x\r\nlong: " + b"x" * 60_000)
+            wire.hang_up()
+            await loop.settle()
+        return [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+
+    assert jumping(talk) == []
+
+
+def test_a_socket_stays_open() -> None:
+    async def talk(loop: JumpingLoop) -> list[float | None]:
+        door = Door(loop)
+        door.config.ws_ping_interval = None
+        request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+        wires = [await door.connected(*pieces) for pieces in ([SOCKET], [request, SOCKET[:40], SOCKET[40:]])]
+        await asyncio.sleep(300)
+        return [wire.closed_at for wire in wires]
+
+    assert jumping(talk) == [None, None]
 
 
 def test_bytes_of_a_connection_with_a_key_are_read_at_once() -> None:
