@@ -102,7 +102,7 @@ class Wire(asyncio.Transport):
     def _lose(self, error: Exception | None) -> None:
         if self.closed_at is None:
             self.closed_at = self._loop.time()
-            self._loop.call_soon(self._protocol.connection_lost, error)
+            self._loop.call_soon(lambda: self._protocol.connection_lost(error))  # of the protocol that it has by then
 
     # What the protocol does.
 

@@ -12,6 +12,7 @@ _MODULES: Final = {
     "brokers": ("nsq_compression", "nsq_frames"),
     "messages": ("cloud_events", "trace_events"),
     "people": ("cookies", "forwarded", "oidc_tokens"),
+    "sockets": ("frames", "handshakes"),
     "requests": ("chunked_bodies", "ndjson", "request_heads", "trailers"),
 }
 NAMES: Final = sorted(name for names in _MODULES.values() for name in names)
