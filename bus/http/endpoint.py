@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from bus.errors import BusError
 from bus.http.asgi import JSON, Field, encode
-from bus.http.problem import CONTENT_TYPE, failure, fields_of, problem_of
+from bus.http.problem import CONTENT_TYPE, Problem, failure, fields_of, problem_of
 
 _log = logging.getLogger(__name__)
 
@@ -148,15 +148,17 @@ class Exchange:
 
 @lru_cache(maxsize=64)
 def _head(
-    status: int,
-    content_type: str,
-    size: int,
-    usual: tuple[Field, ...],
-    fields: tuple[Field, ...],
-    *,
-    keep_alive: bool,
+    status: int, content_type: str, size: int, usual: tuple[Field, ...], fields: tuple[Field, ...], *, keep_alive: bool
 ) -> bytes:
     """Return the head of an answer; that of an accepted message changes with the date."""
     own = ((b"content-type", content_type.encode()), (b"content-length", b"%d" % size))
     lines = [b"%s: %s\r\n" % field for field in (*usual, *own, *fields)]
     return b"".join([STATUS_LINE[status], *lines, b"\r\n" if keep_alive else b"connection: close\r\n\r\n"])
+
+
+def refusal_of(found: Problem, usual: Sequence[Field], *, has_content: bool) -> bytes:
+    """Return the last answer of a connection."""
+    content = encode(found)
+    fields = tuple(usual), tuple(fields_of(found))
+    head = _head(found.status, CONTENT_TYPE, len(content), *fields, keep_alive=False)
+    return head + content if has_content else head

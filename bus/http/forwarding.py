@@ -53,7 +53,7 @@ class ForwardingProtocol(HttpProtocol):
         if self._is_shared:
             if not self._is_begun():
                 self._read, self._begun = [data], 0
-            elif not self._waits_for_head():
+            elif self._waits_for_body():
                 self._read = None
             elif self._read is not None:
                 self._read.append(data)
@@ -79,9 +79,7 @@ class ForwardingProtocol(HttpProtocol):
         elif self._read is None or self._begun != 1 or not self._is_free() or not self.transport.is_written():
             self._refuse(_ELSEWHERE)
         elif self._give_away(b"".join(self._read)):
-            self._is_refused = True
-            self._forget()
-            self.transport.abort()
+            self.drop()
         else:
             self._refuse(_AWAY)
 

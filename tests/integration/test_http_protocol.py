@@ -14,7 +14,8 @@ import uvicorn
 import uvloop
 
 from bus.http.corked import Corked
-from bus.http.protocol import LONGEST_HEAD, MOST_BEHIND
+from bus.http.heads import LONGEST_HEAD
+from bus.http.protocol import MOST_BEHIND
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from tests.harness.wire import anybody

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bus.http.protocol import LONGEST_HEAD
+from bus.http.heads import LONGEST_HEAD
 from tests.harness.verdict_table import escaped, markdown
 from tests.unit.http.request_verdicts import DATE, Verdict, converse
 

@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from bus.http.asgi import Receive, Scope, Send, answer, read_body
-from bus.http.protocol import LONGEST_HEAD
+from bus.http.heads import LONGEST_HEAD
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from tests.harness.wire import JumpingLoop, Wire, anybody, jumping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bus.domain.identity import new_id
 from bus.http.asgi import Receive, Scope, Send, answer
+from bus.http.heads import LONGEST_HEAD
 from bus.http.messages import PREFIX
-from bus.http.protocol import LONGEST_HEAD
 from bus.testing.clock import NOON
 from tests.unit.receiver.receiver_world import World
 
