@@ -54,6 +54,7 @@ _LONG_HANDSHAKE: Final = problem(
     f"a WebSocket's handshake has at most {_MOST_FIELDS} headers, and at most {_LONGEST_FIELD} bytes in each",
     hint="have the browser forget cookies of other applications on this host",
 )
+NO_TUNNEL: Final = problem(400, "this port opens no tunnels; nothing was stored", hint=SPOKEN)
 NO_HANDSHAKE: Final = problem(
     400, "a WebSocket is opened by a GET without a body, on a connection that answers nothing else", hint=SPOKEN
 )

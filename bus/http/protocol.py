@@ -96,7 +96,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._is_large = True
         self._piece = data
         HttpToolsProtocol.data_received(self, data)
-        if not self._is_known and self.flow.counts(len(data)):
+        if not (self._is_known or self._is_left) and self.flow.counts(len(data)):
             self.flow.hold(self.callers.pace(self, len(data)))
         if self._whole is before or self._whole is not self.scope:
             self._expect_rest(len(data) if self._whole is before else 0)
@@ -248,7 +248,7 @@ class HttpProtocol(HttpToolsProtocol):
         if taker is None:
             self.scope[KNOWN] = is_known  # type: ignore[typeddict-unknown-key]
             HttpToolsProtocol.on_headers_complete(self)
-            if self._is_last:
+            if self._is_last and self.cycle is not None:  # it is for a WebSocket
                 self.cycle.keep_alive = False
             return
         keep_alive = not self._is_last and self._version != "1.0" and self.parser.should_keep_alive()
@@ -297,8 +297,10 @@ class HttpProtocol(HttpToolsProtocol):
         What uvicorn hands over is out of the reach of this protocol's deadline, so that it must be a whole handshake.
         """
         method = self.parser.get_method()
+        if method == b"CONNECT":
+            return heads.NO_TUNNEL
         if self._version == "1.0" or self._get_upgrade() != b"websocket":
-            self._is_offer = method != b"CONNECT"
+            self._is_offer = True
             return None
         fault = heads.fault_of_handshake(method, self.url, self.headers) if self._is_free() else heads.NO_HANDSHAKE
         return fault or self.upgrades.refusal(self.url, self.headers, self._peer)

@@ -160,7 +160,10 @@ REQUEST_LINES: Final = [
     refused("9110 9.1", "Methods are case-sensitive", get(method=b"get")),
     refused("9110 9.1", "A method is a token", get(method=b"G(T")),
     served("9110 9.1", "A method that is known and not ours is the application's", get(method=b"PROPFIND")),
-    refused("9110 9.3.6", "CONNECT is refused", get(target=b"a.example:443", method=b"CONNECT")),
+    *[
+        refused("9110 9.3.6", "CONNECT is refused", get(target=target, method=b"CONNECT"))
+        for target in (b"a.example:443", b"/path")
+    ],
     refused("9112 3.2.3", "Authority form is for CONNECT only", get(target=b"a.example:443")),
     refused("9112 3.2.1", "A target that begins without a slash is refused", get(target=b"p")),
     served(

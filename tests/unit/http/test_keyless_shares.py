@@ -178,6 +178,19 @@ def test_a_socket_stays_open() -> None:
     assert jumping(talk) == [None, None]
 
 
+def test_a_handshake_within_the_grace_of_a_stop_is_done() -> None:
+    async def talk(loop: JumpingLoop) -> bytes:
+        door = Door(loop)
+        wire = await door.connected()
+        (protocol,) = door.state.connections
+        protocol.shutdown()
+        wire.send(SOCKET)
+        await loop.settle()
+        return wire.heard[9:12]
+
+    assert jumping(talk) == b"101"
+
+
 def test_bytes_of_a_connection_with_a_key_are_read_at_once() -> None:
     heads = [b"POST / HTTP/1.1\r\nhost: x\r\nkey: x\r\ncontent-length: 900000\r\n\r\n"] * 2
     assert read_within(*heads, *[b"x" * 40_000] * 18) == 0.0
