@@ -8,8 +8,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from uvicorn.server import ServerState
+
 from bus.network.descriptors import Descriptors
 from bus.security.callers import Callers, Share
+from bus.serving.server import config as server_config
+from bus.settings import Settings
 
 Found = TypeVar("Found")
 _MOST_TURNS = 100_000
@@ -143,3 +147,14 @@ class Wire(asyncio.Transport):
 def anybody() -> Callers:
     """Return a policy under which everybody is known."""
     return Callers(Share(1.0, 1_000_000), Descriptors(1_000_000, time.monotonic), lambda _: True)
+
+
+def served(loop: JumpingLoop, application: Any, **fields: Any) -> tuple[Wire, ServerState]:
+    """Return a connection to a server of an application for everybody, and what the server holds.
+
+    ``fields`` are settings.
+    """
+    config = server_config(Settings(**fields), application, anybody(), has_pages=True)
+    config.load()
+    state = ServerState()
+    return Wire(loop, config.http_protocol_class(config, state, {})), state  # type: ignore[call-arg]

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-import uvicorn
-
 from bus.http.asgi import Receive, Scope, Send, answer
-from bus.serving.server import config as server_config
-from bus.settings import Settings
 from tests.fuzz.target import Target, halves
-from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
+from tests.harness.wire import JumpingLoop, jumping, served
 
 _UPGRADE: Final = b"host: x\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
 _KEY: Final = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
@@ -35,10 +31,7 @@ def _heard(*pieces: bytes) -> bytes:
     async def talk(loop: JumpingLoop) -> bytes:
         faults: list[object] = []
         loop.set_exception_handler(lambda _, context: faults.append(context))
-        config = server_config(Settings(), _hold, anybody(), has_pages=True)
-        config.load()
-        state = uvicorn.server.ServerState()
-        wire = Wire(loop, config.http_protocol_class(config, state, {}))
+        wire, state = served(loop, _hold)
         for piece in pieces:
             wire.send(piece)
             await loop.settle()

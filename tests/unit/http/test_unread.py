@@ -6,13 +6,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
-import uvicorn
 
 from bus.http.asgi import Receive, Scope, Send, answer, read_body
 from bus.http.heads import LONGEST_HEAD
-from bus.serving.server import config as server_config
-from bus.settings import Settings
-from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
+from tests.harness.wire import JumpingLoop, Wire, jumping, served
 
 DEADLINE = 30.0
 PIECE = b"x" * 16_384
@@ -39,10 +36,7 @@ def heard(pieces: Sequence[bytes], *, pause: float = 0.0) -> Wire:
     """Send pieces with pauses; return the wire after a long time."""
 
     async def talk(loop: JumpingLoop) -> Wire:
-        config = server_config(Settings(receive_timeout=DEADLINE), Application(), anybody(), has_pages=False)
-        config.load()
-        state = uvicorn.server.ServerState()
-        wire = Wire(loop, config.http_protocol_class(config, state, {}))
+        wire, state = served(loop, Application(), receive_timeout=DEADLINE)
         for piece in pieces:
             wire.send(piece)
             await loop.settle()

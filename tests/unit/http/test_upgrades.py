@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import uvicorn
 
 from bus.http.asgi import Receive, Scope, Send, answer, read_body
-from bus.serving.server import config as server_config
-from bus.settings import Settings
-from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
+from tests.harness.wire import JumpingLoop, jumping, served
 
 OFFER = b"host: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
 POST = b"POST /first HTTP/1.1\r\n" + OFFER
@@ -29,9 +26,7 @@ def heard(*pieces: bytes) -> list[bytes]:
     """Return the bodies of the answers."""
 
     async def talk(loop: JumpingLoop) -> bytes:
-        config = server_config(Settings(receive_timeout=5.0), Application(), anybody(), has_pages=False)
-        config.load()
-        wire = Wire(loop, config.http_protocol_class(config, uvicorn.server.ServerState(), {}))
+        wire, _ = served(loop, Application(), receive_timeout=5.0)
         for piece in pieces:
             wire.send(piece)
             await loop.settle()
