@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final, Protocol
 
 from bus.http.problem import problem
@@ -13,8 +12,6 @@ _ELSEWHERE: Final = problem(
     421, "this request is served by another process of the bus", hint="send it on a connection of its own"
 )
 _AWAY: Final = problem(503, "the process that serves pages and admin is being started", hint="send it again")
-_SILENT: Final = logging.getLogger(f"{__name__}.silent")
-_SILENT.disabled = True
 
 
 class Elsewhere(Protocol):
@@ -68,7 +65,6 @@ class ForwardingProtocol(HttpProtocol):
         """Serve the request, or end the parsing here."""
         if self._is_shared and not self.elsewhere.serves(self.url):
             self._moves = True
-            self.logger = _SILENT  # the parent takes what ends the parsing for a fault
             raise Refused
         super().on_headers_complete()
 

@@ -45,6 +45,12 @@ def configure_logs(*, level: str, json: bool) -> None:
     root.setLevel(level.upper())
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(quiet)
+    logging.getLogger("uvicorn.error").addFilter(_is_of_the_bus)
+
+
+def _is_of_the_bus(record: logging.LogRecord) -> bool:
+    """Leave out what a peer has sent wrong: the peer is told, and could fill the log."""
+    return not record.getMessage().startswith("Invalid ")
 
 
 def _keep(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:

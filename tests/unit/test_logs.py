@@ -49,6 +49,15 @@ def test_a_traceback_has_no_values_of_variables(as_json: bool, capsys: pytest.Ca
     assert SECRET not in err
 
 
+def test_what_a_peer_sends_wrong_does_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(level="info", json=False)
+    server = logging.getLogger("uvicorn.error")
+    server.warning("Invalid HTTP request received.")
+    server.error("Exception in ASGI application")
+    assert "Invalid" not in (err := capsys.readouterr().err)
+    assert "Exception" in err
+
+
 def test_json_is_one_line_for_each_entry(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(level="info", json=True)
     log_failure()
