@@ -224,7 +224,8 @@ class Settings(BaseSettings):
     sockets, sockets_per_address
         How many WebSockets of pages are open at once: in this process, and of one address (a /64 of IPv6).
     keyless_requests, keyless_connections
-        What an address (a /64 of IPv6) may take without a valid key or session: requests a second, connections at once.
+        What an address (a /64 of IPv6) may take without a valid key or session: requests and new connections a second,
+        connections at once.
     """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="forbid")

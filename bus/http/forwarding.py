@@ -75,6 +75,7 @@ class ForwardingProtocol(HttpProtocol):
         elif self._read is None or self._begun != 1 or not self._is_free() or not self.transport.is_written():
             self._refuse(_ELSEWHERE)
         elif self._give_away(b"".join(self._read)):
+            self.callers.mark_known(self)  # it counts where it is served
             self.drop()
         else:
             self._refuse(_AWAY)

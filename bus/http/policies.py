@@ -28,12 +28,16 @@ class Caller(Protocol):
 class CallerPolicy(Protocol):
     """Decides how many connections there are, and whose."""
 
+    def admits(self, peer: str) -> bool:
+        """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
+        ...
+
     def add(self, connection: Caller, peer: str) -> None:
         """Count a new connection from an address, or drop it."""
         ...
 
     def mark_known(self, connection: Caller) -> None:
-        """Learn that a request on a connection has a valid key."""
+        """Learn that a request on a connection has a valid key, or is one of another process."""
         ...
 
     def remove(self, connection: Caller) -> None:

@@ -96,6 +96,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._is_large = True
         self._piece = data
         HttpToolsProtocol.data_received(self, data)
+        self._piece = b""
         if not (self._is_known or self._is_left) and self.flow.counts(len(data)):
             self.flow.hold(self.callers.pace(self, len(data)))
         if self._whole is before or self._whole is not self.scope:
@@ -107,7 +108,6 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._is_left = True
-        self._piece = b""
         self._unfinished.forget()
         self.flow.forget()
         self.callers.remove(self)

@@ -7,9 +7,11 @@ import contextlib
 import errno
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 import uvicorn
+from uvicorn.server import ServerState
 
 from bus.errors import ConfigurationError
 from bus.http.protocol import HttpProtocol
@@ -50,6 +52,37 @@ class HttpServer(uvicorn.Server):
                     await self._stopping.wait()
 
 
+class Entrance(asyncio.Protocol):
+    """Has a new connection served if its address may open one, else closes it before it costs a parser.
+
+    ``already_read`` is what another process has read of it; the other parameters are those of ``serving``.
+    """
+
+    def __init__(
+        self,
+        serving: type[HttpProtocol],
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        already_read: bytes = b"",
+    ) -> None:
+        self._serving = serving
+        self._given = config, server_state, app_state, _loop
+        self._already_read = already_read
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the connection in, or close it."""
+        peer = transport.get_extra_info("peername")
+        if peer and not self._serving.callers.admits(peer[0]):
+            cast("asyncio.Transport", transport).abort()
+            return
+        protocol = self._serving(*self._given)
+        protocol.already_read = self._already_read
+        transport.set_protocol(protocol)
+        protocol.connection_made(cast("asyncio.Transport", transport))
+
+
 def configured(
     app: Callable[..., Awaitable[None]],
     protocol: type[HttpProtocol],
@@ -71,7 +104,7 @@ def configured(
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=type("TimedProtocol", (protocol,), dict(fields)),
+        http=cast("type[asyncio.Protocol]", partial(Entrance, type("TimedProtocol", (protocol,), dict(fields)))),
         lifespan="off",
         log_config=None,
         access_log=False,

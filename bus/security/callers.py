@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from bus.domain.delivery.rate import TokenBucket
@@ -27,7 +28,10 @@ _TOO_MANY: Final = problem(
 
 
 class Share(NamedTuple):
-    """What an address (a /64 of IPv6) may take without a valid key: requests a second, and connections at once."""
+    """What an address (a /64 of IPv6) may take without a valid key.
+
+    So many requests a second, and as many connections that are opened; so many connections at once.
+    """
 
     requests: float
     connections: int
@@ -36,10 +40,11 @@ class Share(NamedTuple):
 class Callers:
     """Counts connections and the requests without a valid key.
 
-    A connection counts for its address until a request on it had a valid key. One connection more than an address may
-    have, or than there are descriptors for, closes the one that has waited for its peer longest: of the same address,
-    or in all, those without a key first. None is closed while a request on it is answered. Of what such connections
-    send, 4 KiB are read for each request of the share, and more of it later.
+    A connection counts for its address until a request on it had a valid key. An address may open as many of them a
+    second as it may make requests, more where all callers are known. One connection more than an address may have, or
+    than there are descriptors for, closes the one that has waited for its peer longest: of the same address, or in
+    all, those without a key first. None is closed while a request on it is answered. Of what connections without a
+    key send, 4 KiB are read for each request of the share, and more of it later.
 
     Parameters
     ----------
@@ -68,10 +73,17 @@ class Callers:
         self._strangers: dict[str, dict[Caller, None]] = {}
         self._requests = _Buckets(share.requests, _LONGEST_WAIT)
         self._bytes = _Buckets(share.requests * _REQUEST, _LONGEST_PAUSE)
+        self._opened = _Buckets(share.requests, 0.0, share.connections)
+        self._address_of = lru_cache(_MOST_ADDRESSES)(self._address)
+
+    def admits(self, peer: str) -> bool:
+        """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
+        address = self._address_of(peer)
+        return not address or self.has_credentials(()) or self._opened.take(address, 1) == 0
 
     def add(self, connection: Caller, peer: str) -> None:
         """Count a new connection, and close another one, or itself, if it is one too many."""
-        address = "" if is_in(peer, self._proxies) else network_of(client_address(peer, (), ()))
+        address = self._address_of(peer)
         strangers = self._strangers.get(address, {})
         if len(strangers) >= self._share.connections and not self._close_longest_idle(strangers, 1):
             connection.drop()
@@ -88,10 +100,11 @@ class Callers:
             self._strangers.setdefault(address, {})[connection] = None
 
     def mark_known(self, connection: Caller) -> None:
-        """Count a connection no more for its address: a request on it has a valid key."""
-        address = self._connected.get(connection)
-        if address is not None:
+        """Count a connection no more for its address: a request on it has a valid key, or is one of another process."""
+        address = self._connected.get(connection, "")
+        if connection in self._strangers.get(address, ()):
             self._forget(connection, address)
+            self._opened.give_back(address)
 
     def remove(self, connection: Caller) -> None:
         """Count a connection no more."""
@@ -134,6 +147,10 @@ class Callers:
         """Take a request from its address's share; return the seconds until it is its turn."""
         return self._requests.take(network_of(client_address(peer, headers, self._proxies)), 1)
 
+    def _address(self, peer: str) -> str:
+        """Return for whom a connection counts; empty for nobody."""
+        return "" if is_in(peer, self._proxies) else network_of(client_address(peer, (), ()))
+
     def _forget(self, connection: Caller, address: str) -> None:
         strangers = self._strangers.get(address, {})
         strangers.pop(connection, None)
@@ -150,16 +167,20 @@ class Callers:
 
 
 class _Buckets:
-    """The shares of the addresses that took of them last: ``rate`` a second, used at most ``longest`` seconds ahead."""
+    """The shares of the addresses that took of them last: ``rate`` a second, used at most ``longest`` seconds ahead.
 
-    def __init__(self, rate: float, longest: float) -> None:
+    After a while without any, ``burst`` are there at once; None for one second's worth.
+    """
+
+    def __init__(self, rate: float, longest: float, burst: int | None = None) -> None:
         self._rate = rate
         self._longest = longest
+        self._burst = burst
         self._of: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, address: str, count: int) -> float:
         """Return the seconds until it is an address's turn; take from its share unless that is too long."""
-        bucket = self._of.pop(address, None) or TokenBucket(self._rate)
+        bucket = self._of.pop(address, None) or TokenBucket(self._rate, self._burst)
         self._of[address] = bucket
         if len(self._of) > _MOST_ADDRESSES:
             self._of.popitem(last=False)
@@ -167,3 +188,9 @@ class _Buckets:
         if wait <= self._longest:
             bucket.take(count)
         return wait
+
+    def give_back(self, address: str) -> None:
+        """Undo that one was taken."""
+        bucket = self._of.get(address)
+        if bucket is not None:
+            bucket.take(-1)

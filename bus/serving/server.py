@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -32,17 +33,13 @@ class Server(HttpServer):
         loop, connection = asyncio.get_running_loop(), passed.connection
         connection.setblocking(False)
         try:
-            await loop.connect_accepted_socket(partial(self._protocol, passed.read), connection)
+            await loop.connect_accepted_socket(partial(self._entrance, passed.read), connection)
         except OSError:  # the peer is gone
             connection.close()
 
-    def _protocol(self, already_read: bytes) -> HttpProtocol:
-        config = self.config
-        protocol: HttpProtocol = config.http_protocol_class(  # type: ignore[call-arg, assignment]
-            config=config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        protocol.already_read = already_read
-        return protocol
+    def _entrance(self, already_read: bytes) -> asyncio.Protocol:
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(self.config, self.server_state, self.lifespan.state, already_read=already_read)
 
 
 class Shared(NamedTuple):

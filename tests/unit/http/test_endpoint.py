@@ -75,8 +75,8 @@ class Server:
         self.state = uvicorn.server.ServerState()
         config = server_config(Settings(receive_timeout=DEADLINE), self, anybody(), self.endpoint, has_pages=True)
         config.load()
-        self.protocol = config.http_protocol_class(config, self.state, {})
-        self.wire = Wire(loop, self.protocol)
+        self.wire = Wire(loop, config.http_protocol_class(config, self.state, {}))
+        (self.protocol,) = self.state.connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.asked.append(scope["path"])

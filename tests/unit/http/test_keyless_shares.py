@@ -237,3 +237,25 @@ def test_sockets_are_among_the_connections_that_there_are_descriptors_for() -> N
         return sum(wire.closed_at is None for wire in wires)
 
     assert jumping(talk) == 16
+
+
+def test_a_flood_of_connections_closes_none_of_those_before() -> None:
+    async def talk(loop: JumpingLoop) -> tuple[list[bool], int]:
+        door = Door(loop)
+        wires = [await door.connected() for _ in range(30)]
+        return [wire.closed_at is None for wire in wires], len(door.state.connections)
+
+    assert jumping(talk) == ([True] * 5 + [False] * 25, 5)
+
+
+def test_connections_with_a_key_may_be_opened_one_after_another() -> None:
+    async def talk(loop: JumpingLoop) -> set[bytes]:
+        door = Door(loop)
+        heard = set()
+        for _ in range(40):
+            wire = await door.connected(b"GET / HTTP/1.1\r\nhost: x\r\nkey: x\r\n\r\n")
+            heard.add(wire.heard[9:12])
+            wire.hang_up()
+        return heard
+
+    assert jumping(talk) == {b"200"}

@@ -103,6 +103,38 @@ def test_a_connection_that_is_gone_makes_room() -> None:
     assert connected(callers, One(1.0), One(2.0), One(3.0)) == [True, True, True]
 
 
+def test_an_address_opens_some_connections_at_once_and_more_as_the_seconds_go_by() -> None:
+    async def opened(_loop: JumpingLoop) -> list[int]:
+        callers, _ = made(connections=3, requests=10.0)
+        found = []
+        for seconds in (0.1, 0.2, 60.0):
+            await asyncio.sleep(seconds)
+            found.append(sum(callers.admits("192.0.2.1") for _ in range(9)))
+        assert callers.admits("192.0.2.2")
+        assert all(callers.admits("10.0.0.1") for _ in range(9))
+        return found
+
+    assert jumping(opened) == [3, 2, 3]
+
+
+def test_a_connection_with_a_key_is_given_back_once() -> None:
+    async def opened(_loop: JumpingLoop) -> int:
+        callers, _ = made(connections=3)
+        assert callers.admits("192.0.2.1")
+        one = One()
+        callers.add(one, "192.0.2.1")
+        callers.mark_known(one)
+        callers.mark_known(one)
+        return sum(callers.admits("192.0.2.1") for _ in range(9))
+
+    assert jumping(opened) == 3
+
+
+def test_where_everybody_is_known_any_number_of_connections_is_opened() -> None:
+    callers = Callers(Share(10.0, 3), Descriptors(1_000_000, lambda: 0.0), lambda _headers: True)
+    assert all(callers.admits("192.0.2.1") for _ in range(99))
+
+
 async def _asked(loop: JumpingLoop, count: int, *, known: bool, peers: int = 1) -> list[tuple[float, int]]:
     """Make requests at once; return when each was answered, and how."""
     callers, _ = made(requests=10.0)

@@ -13,6 +13,8 @@ import uvicorn
 
 from bus.http.asgi import Receive, Scope, Send, answer
 from bus.http.server import bind
+from bus.network.descriptors import Descriptors
+from bus.security.callers import Callers, Share
 from bus.serving.passing import Passing, take_passed
 from bus.serving.server import Server, Shared, config
 from bus.settings import Settings
@@ -58,14 +60,15 @@ def _app(name: bytes) -> uvicorn._types.ASGIApplication:  # type: ignore[name-de
 
 
 @asynccontextmanager
-async def _pair(*, is_first_there: bool = True) -> AsyncIterator[_Pair]:
+async def _pair(*, is_first_there: bool = True, callers: Callers | None = None) -> AsyncIterator[_Pair]:
     served, passing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     served.setblocking(False)
     passing.setblocking(False)
     shared, own = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
     port = shared.getsockname()[1]
     first = Server(config(Settings(), _app(b"first"), anybody(), has_pages=False))
-    other = Server(config(Settings(), _app(b"other"), anybody(), None, Shared(port, Passing(passing)), has_pages=False))
+    shared_port = Shared(port, Passing(passing))
+    other = Server(config(Settings(), _app(b"other"), callers or anybody(), None, shared_port, has_pages=False))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(first.serve(sockets=[own])), group.create_task(other.serve(sockets=[shared]))]
@@ -111,6 +114,13 @@ async def test_a_request_in_one_piece_with_one_before_it_is_to_be_sent_again() -
         found = await pair.talk(_SERVED_HERE + _SERVED_THERE)
         assert found.count(b"HTTP/1.1") == 1  # whether a 421 or the first answer: that connection is closed behind it
         assert b"first" not in found
+
+
+async def test_connections_that_are_passed_on_are_no_strangers_here() -> None:
+    callers = Callers(Share(0.001, 2), Descriptors(1_000_000, lambda: 0.0), lambda _headers: False)
+    async with _pair(callers=callers) as pair:
+        for _ in range(5):
+            assert b"first/admin" in await pair.talk(_SERVED_THERE)
 
 
 async def test_connections_wait_for_the_process_that_serves_them() -> None:
