@@ -319,6 +319,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if not size:
             self._unfinished.forget()
+            self._is_large = True  # how much of the piece belongs to the head is not known
         has_body, self._has_body = self._has_body, False
         is_body = self._waits_for_body()
         self._head = 0 if is_body and has_body else self._head + size

@@ -109,6 +109,12 @@ def test_trailers_have_the_limit_of_a_head(path: bytes, trailers: list[bytes]) -
         assert wire.unread > 1000 * 1000 - 3 * LONGEST_HEAD
 
 
+def test_a_head_that_begins_behind_a_request_has_its_limit() -> None:
+    part = b"v" * (LONGEST_HEAD * 9 // 10)
+    wire = heard([GET + b"GET /long HTTP/1.1\r\nhost: x\r\nx: " + part, part + b"\r\n\r\n"])
+    assert (wire.heard.count(b"HTTP/1.1 200"), wire.heard.count(b"HTTP/1.1 431")) == (1, 1)
+
+
 def test_many_small_chunks_are_no_trailers() -> None:
     chunks = [b"1\r\n", b"x\r\n"] * 20_000
     wire = heard([b"POST / HTTP/1.1\r\n" + CHUNKED + b"\r\n", *chunks, b"0\r\n\r\n"])
