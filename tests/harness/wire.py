@@ -111,7 +111,19 @@ class Wire(asyncio.Transport):
     # What the protocol does.
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return {"peername": ("127.0.0.1", 9), "sockname": ("127.0.0.1", 8)}.get(name, default)
+        return {"peername": self.getpeername(), "sockname": self.getsockname(), "socket": self}.get(name, default)
+
+    def getpeername(self) -> tuple[str, int]:
+        return "127.0.0.1", 9
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 8
+
+    def fileno(self) -> int:
+        return -1
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def pause_reading(self) -> None:
         self._is_paused = True

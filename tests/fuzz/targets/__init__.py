@@ -11,6 +11,7 @@ _MODULES: Final = {
     "answers": ("answers", "batch_answers", "lookups", "retry_after"),
     "brokers": ("nsq_compression", "nsq_frames"),
     "messages": ("cloud_events", "trace_events"),
+    "passing": ("passed_on",),
     "people": ("cookies", "forwarded", "oidc_tokens"),
     "sockets": ("frames", "handshakes"),
     "requests": ("chunked_bodies", "ndjson", "request_heads", "trailers"),
