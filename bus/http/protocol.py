@@ -235,7 +235,8 @@ class HttpProtocol(HttpToolsProtocol):
         head = heads.without_upgrade(self.parser.get_method(), self.url, self._version, self.headers)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        HttpToolsProtocol.data_received(self, head + self._piece[end.args[0] :])
+        self._piece = head + self._piece[end.args[0] :]
+        HttpToolsProtocol.data_received(self, self._piece)
 
     def _should_upgrade(self) -> bool:
         return not self._is_offer and super()._should_upgrade()

@@ -50,3 +50,9 @@ def test_its_body_is_read_and_what_comes_behind_it(pieces: list[bytes]) -> None:
     assert heard(*pieces, NEXT) == [b"/first {}", b"/next "]
     assert heard(NEXT + pieces[0], *pieces[1:]) == [b"/next ", b"/first {}"]
     assert heard(*pieces[:-1], pieces[-1] + NEXT) == [b"/first {}", b"/next "]
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_several_in_one_piece_have_the_bodies_that_were_sent(count: int) -> None:
+    requests = [POST + b"content-length: 2\r\n\r\n%02d" % number for number in range(count)]
+    assert heard(b"".join(requests)) == [b"/first %02d" % number for number in range(count)]
