@@ -42,8 +42,9 @@ class ForwardingProtocol(HttpProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Find out on which port the peer has come."""
+        here = transport.get_extra_info("sockname")
+        self._is_shared = bool(here) and here[1] == self.shared_port
         super().connection_made(transport)
-        self._is_shared = self.server is not None and self.server[1] == self.shared_port
 
     def data_received(self, data: bytes) -> None:
         """Keep what a request began with until it is known who serves it."""
@@ -75,7 +76,8 @@ class ForwardingProtocol(HttpProtocol):
         elif self._read is None or self._begun != 1 or not self._is_free() or not self.transport.is_written():
             self._refuse(_ELSEWHERE)
         elif self._give_away(b"".join(self._read)):
-            self.callers.mark_known(self)  # it counts where it is served
+            if self.callers.has_credentials(self.headers):
+                self.callers.mark_known(self)
             self.drop()
         else:
             self._refuse(_AWAY)

@@ -12,16 +12,20 @@ KNOWN: Final = "bus.known"
 """Key in a request's ASGI scope: whether it has a valid key, a session or the like."""
 
 
-class Caller(Protocol):
+class Waiting(Protocol):
+    """A connection that may be closed."""
+
+    def drop(self) -> None:
+        """Close it at once."""
+        ...
+
+
+class Caller(Waiting, Protocol):
     """A connection, as one among all of a server."""
 
     @property
     def idle_since(self) -> float | None:
         """Since when (loop time) it waits for its peer; None while a request is answered."""
-        ...
-
-    def drop(self) -> None:
-        """Close it at once."""
         ...
 
 
@@ -32,12 +36,20 @@ class CallerPolicy(Protocol):
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         ...
 
-    def add(self, connection: Caller, peer: str) -> None:
-        """Count a new connection from an address, or drop it."""
+    def wait(self, connection: Waiting) -> None:
+        """Count a connection over the share of its address, and drop the first of those if they are too many."""
+        ...
+
+    def leave(self, connection: Waiting) -> None:
+        """Count one of those no more; no effect for one that is not counted."""
+        ...
+
+    def add(self, connection: Caller, peer: str, *, is_known: bool = False) -> None:
+        """Count a new connection from an address, or drop it; one that ``is_known`` counts for no address."""
         ...
 
     def mark_known(self, connection: Caller) -> None:
-        """Learn that a request on a connection has a valid key, or is one of another process."""
+        """Learn that a request on a connection has a valid key."""
         ...
 
     def remove(self, connection: Caller) -> None:

@@ -56,7 +56,8 @@ class HttpProtocol(HttpToolsProtocol):
     transport: Corked  # type: ignore[assignment]
     flow: PacedFlow
     cycle: Any  # uvicorn's, or an Exchange
-    already_read = b""  # what another process has read of this connection
+    already_read = b""  # what was read of this connection before it came here
+    is_known = False  # a request had a valid key
     url = b""
     _version = "1.1"  # of the request whose head came last
     _unfinished: UnfinishedRequest
@@ -71,7 +72,6 @@ class HttpProtocol(HttpToolsProtocol):
     _is_refused = False
     _blocked_at = 0.0
     _piece = b""  # what came last
-    _is_known = False  # a request had a valid key
     _is_left = False  # the connection ends by itself
     _is_last = False  # the request that comes is the last one of its connection
 
@@ -82,7 +82,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._peer = self.client[0] if self.client else ""
         self._unfinished = UnfinishedRequest(self.loop, self.transport, self.deadline, self._late)
         self._unfinished.expect()
-        self.callers.add(self, self._peer)
+        self.callers.add(self, self._peer, is_known=self.is_known)
         if self.already_read:
             self.data_received(self.already_read)
 
@@ -97,7 +97,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._piece = data
         HttpToolsProtocol.data_received(self, data)
         self._piece = b""
-        if not (self._is_known or self._is_left) and self.flow.counts(len(data)):
+        if not (self.is_known or self._is_left) and self.flow.counts(len(data)):
             self.flow.hold(self.callers.pace(self, len(data)))
         if self._whole is before or self._whole is not self.scope:
             self._expect_rest(len(data) if self._whole is before else 0)
@@ -243,8 +243,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _begin(self, taker: Taker | None) -> None:
         is_known = taker is not None or self.callers.has_credentials(self.headers)
-        if is_known and not self._is_known:
-            self._is_known = True
+        if is_known and not self.is_known:
+            self.is_known = True
             self.callers.mark_known(self)
         if taker is None:
             self.scope[KNOWN] = is_known  # type: ignore[typeddict-unknown-key]
@@ -376,7 +376,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _is_admitted(self) -> bool:
         """Take what no application answers from the share of the address; drop the connection if that is used up."""
         headers = cast("Any", self.scope)["headers"] if self._waits_for_body() else self.headers or ()
-        if self._is_known or self.callers.has_credentials(headers) or self.callers.take_request(headers, self._peer):
+        if self.is_known or self.callers.has_credentials(headers) or self.callers.take_request(headers, self._peer):
             return True
         self.drop()
         return False

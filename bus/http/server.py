@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
-from uvicorn.server import ServerState
 
 from bus.errors import ConfigurationError
+from bus.http.entrance import Entrance
 from bus.http.protocol import HttpProtocol
 
 _KEEP_ALIVE: Final = 75
@@ -50,37 +50,6 @@ class HttpServer(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_DATE_CHANGES):
                     await self._stopping.wait()
-
-
-class Entrance(asyncio.Protocol):
-    """Has a new connection served if its address may open one, else closes it before it costs a parser.
-
-    ``already_read`` is what another process has read of it; the other parameters are those of ``serving``.
-    """
-
-    def __init__(
-        self,
-        serving: type[HttpProtocol],
-        config: uvicorn.Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        already_read: bytes = b"",
-    ) -> None:
-        self._serving = serving
-        self._given = config, server_state, app_state, _loop
-        self._already_read = already_read
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the connection in, or close it."""
-        peer = transport.get_extra_info("peername")
-        if peer and not self._serving.callers.admits(peer[0]):
-            cast("asyncio.Transport", transport).abort()
-            return
-        protocol = self._serving(*self._given)
-        protocol.already_read = self._already_read
-        transport.set_protocol(protocol)
-        protocol.connection_made(cast("asyncio.Transport", transport))
 
 
 def configured(

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.delivery.rate import TokenBucket
 from bus.http.asgi import App, Field, Receive, Refusal, Scope, Send
-from bus.http.policies import KNOWN, Caller
+from bus.http.policies import KNOWN, Caller, Waiting
 from bus.http.problem import problem
 from bus.network.descriptors import Descriptors
 from bus.security.addresses import Network
@@ -20,6 +20,7 @@ from bus.security.clients import client_address, is_in, network_of
 _LONGEST_WAIT: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _MOST_ADDRESSES: Final = 10_000
+_MOST_WAITING: Final = 256
 _REQUEST: Final = 4096  # bytes that an address may send for each request of its share
 _AT_ONCE: Final = 16  # one of so many connections is closed at once, so that not all are looked at for each new one
 _TOO_MANY: Final = problem(
@@ -30,7 +31,7 @@ _TOO_MANY: Final = problem(
 class Share(NamedTuple):
     """What an address (a /64 of IPv6) may take without a valid key.
 
-    So many requests a second, and as many connections that are opened; so many connections at once.
+    ``requests`` and new connections a second, and so many open ``connections``.
     """
 
     requests: float
@@ -40,11 +41,12 @@ class Share(NamedTuple):
 class Callers:
     """Counts connections and the requests without a valid key.
 
-    A connection counts for its address until a request on it had a valid key. An address may open as many of them a
-    second as it may make requests, more where all callers are known. One connection more than an address may have, or
-    than there are descriptors for, closes the one that has waited for its peer longest: of the same address, or in
-    all, those without a key first. None is closed while a request on it is answered. Of what connections without a
-    key send, 4 KiB are read for each request of the share, and more of it later.
+    A connection counts for its address until a request on it had a valid key. An address that opens them faster than it
+    may make requests has only those served that show a key at once; where every caller is known there is no such limit.
+    One connection more than an address may have, or than there are descriptors for, closes the one that has waited for
+    its peer longest: of the same address, or in all, those without a key first. None is closed while a request on it is
+    answered. Of what connections without a key send, 4 KiB are read for each request of the share, and more of it
+    later.
 
     Parameters
     ----------
@@ -75,15 +77,31 @@ class Callers:
         self._bytes = _Buckets(share.requests * _REQUEST, _LONGEST_PAUSE)
         self._opened = _Buckets(share.requests, 0.0, share.connections)
         self._address_of = lru_cache(_MOST_ADDRESSES)(self._address)
+        self._waiting: dict[Waiting, None] = {}
 
     def admits(self, peer: str) -> bool:
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         address = self._address_of(peer)
         return not address or self.has_credentials(()) or self._opened.take(address, 1) == 0
 
-    def add(self, connection: Caller, peer: str) -> None:
-        """Count a new connection, and close another one, or itself, if it is one too many."""
-        address = self._address_of(peer)
+    def wait(self, connection: Waiting) -> None:
+        """Count a connection over the share of its address, and drop the first of those if they are too many."""
+        self._waiting[connection] = None
+        if len(self._waiting) > max(1, min(_MOST_WAITING, self._descriptors.most // _AT_ONCE)):
+            first = next(iter(self._waiting))
+            del self._waiting[first]
+            first.drop()
+
+    def leave(self, connection: Waiting) -> None:
+        """Count one of those no more; no effect for one that is not counted."""
+        self._waiting.pop(connection, None)
+
+    def add(self, connection: Caller, peer: str, *, is_known: bool = False) -> None:
+        """Count a new connection, and close another one, or itself, if it is one too many.
+
+        One that ``is_known``, since it has shown a valid key, counts for no address.
+        """
+        address = "" if is_known else self._address_of(peer)
         strangers = self._strangers.get(address, {})
         if len(strangers) >= self._share.connections and not self._close_longest_idle(strangers, 1):
             connection.drop()
@@ -100,7 +118,7 @@ class Callers:
             self._strangers.setdefault(address, {})[connection] = None
 
     def mark_known(self, connection: Caller) -> None:
-        """Count a connection no more for its address: a request on it has a valid key, or is one of another process."""
+        """Count a connection no more for its address: a request on it has a valid key."""
         address = self._connected.get(connection, "")
         if connection in self._strangers.get(address, ()):
             self._forget(connection, address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Network, IPv6Address, ip_address, ip_network
+from socket import AF_INET6, inet_ntop, inet_pton
 from typing import Final
 
 from bus.security.addresses import MAPPED, Network
@@ -13,7 +14,7 @@ from bus.security.addresses import MAPPED, Network
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.%\w]+)\](?::\d{1,5})?|(\d+\.\d+\.\d+\.\d+):\d{1,5}")
 _FORWARDED: Final = b"x-forwarded-for"
 _LONGEST: Final = 64
-_ONE_HOUSE: Final = 64  # bits of an IPv6 address that one customer has
+_ONE_HOUSE: Final = 8  # bytes of an IPv6 address that one customer has
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
@@ -49,12 +50,10 @@ def client_address(peer: str, headers: Iterable[tuple[bytes, bytes]], trusted: C
 def network_of(address: str) -> str:
     """Return the network that counts as one customer: an address of IPv4, a /64 of IPv6."""
     try:
-        found = ip_address(address)
-    except ValueError:
+        packed = inet_pton(AF_INET6, address.partition("%")[0])
+    except (OSError, ValueError):
         return address
-    if isinstance(found, IPv6Address):
-        return str(ip_network((found, _ONE_HOUSE), strict=False))
-    return address
+    return inet_ntop(AF_INET6, packed[:_ONE_HOUSE].ljust(len(packed), b"\0")) + f"/{8 * _ONE_HOUSE}"
 
 
 def _plain(address: str) -> str:
@@ -78,6 +77,8 @@ def _plain_network(text: str) -> Network:
 
 def is_in(address: str, networks: Collection[Network]) -> bool:
     """Whether an address is in one of these networks; what is none is in none."""
+    if not networks:
+        return False
     try:
         found = ip_address(_plain(address))
     except ValueError:

@@ -45,10 +45,10 @@ def configure_logs(*, level: str, json: bool) -> None:
     root.setLevel(level.upper())
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(quiet)
-    logging.getLogger("uvicorn.error").addFilter(_is_of_the_bus)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_fault_of_a_peer)
 
 
-def _is_of_the_bus(record: logging.LogRecord) -> bool:
+def _is_no_fault_of_a_peer(record: logging.LogRecord) -> bool:
     """Leave out what a peer has sent wrong: the peer is told, and could fill the log."""
     return not record.getMessage().startswith("Invalid ")
 

@@ -69,6 +69,7 @@ def passed_on(data: bytes) -> None:
     pieces, channel = halves(data), _Channel()
     expected = jumping(lambda loop: _answers(loop, pieces, None))
     found = jumping(lambda loop: _answers(loop, pieces, channel))
+    assert bool(found) == bool(expected)
     if channel.read is None:
         assert expected.startswith(found.partition(b"HTTP/1.1 421")[0])
     else:

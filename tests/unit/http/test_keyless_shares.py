@@ -239,13 +239,46 @@ def test_sockets_are_among_the_connections_that_there_are_descriptors_for() -> N
     assert jumping(talk) == 16
 
 
-def test_a_flood_of_connections_closes_none_of_those_before() -> None:
-    async def talk(loop: JumpingLoop) -> tuple[list[bool], int]:
-        door = Door(loop)
-        wires = [await door.connected() for _ in range(30)]
-        return [wire.closed_at is None for wire in wires], len(door.state.connections)
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+WITH_KEY = GET[:-2] + b"Key: x\r\n\r\n"
 
-    assert jumping(talk) == ([True] * 5 + [False] * 25, 5)
+
+def test_a_flood_of_connections_closes_none_of_those_before() -> None:
+    async def talk(loop: JumpingLoop) -> tuple[list[float | None], int]:
+        door = Door(loop)
+        wires = [await door.connected() for _ in range(9)]
+        await asyncio.sleep(DEADLINE / 2)
+        return [wire.closed_at for wire in wires], len(door.state.connections)
+
+    assert jumping(talk) == ([None] * 5 + [0.0, 0.0, 0.0, 1.0], 5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"), [([WITH_KEY], b"200"), ([GET], b""), ([WITH_KEY[:25], WITH_KEY[25:]], b""), ([b"\0"], b"")]
+)
+def test_over_the_share_of_connections_a_key_in_the_first_piece_is_served(pieces: list[bytes], status: bytes) -> None:
+    async def talk(loop: JumpingLoop) -> tuple[bytes, int]:
+        door = Door(loop)
+        for _ in range(6):
+            await door.connected()
+        wire = await door.connected(*pieces)
+        assert (wire.closed_at is None) is bool(status)
+        return wire.heard[9:12], len(door.callers._waiting)
+
+    assert jumping(talk) == (status, 0)
+
+
+def test_a_connection_whose_peer_is_gone_already_costs_no_parser() -> None:
+    class Gone(Wire):
+        def getpeername(self) -> None:  # type: ignore[override]
+            return None
+
+    async def talk(loop: JumpingLoop) -> tuple[float | None, int]:
+        door = Door(loop)
+        wire = Gone(loop, door.config.http_protocol_class(door.config, door.state, {}))  # type: ignore[call-arg]
+        return wire.closed_at, len(door.state.connections)
+
+    assert jumping(talk) == (0.0, 0)
 
 
 def test_connections_with_a_key_may_be_opened_one_after_another() -> None:
@@ -253,7 +286,7 @@ def test_connections_with_a_key_may_be_opened_one_after_another() -> None:
         door = Door(loop)
         heard = set()
         for _ in range(40):
-            wire = await door.connected(b"GET / HTTP/1.1\r\nhost: x\r\nkey: x\r\n\r\n")
+            wire = await door.connected(WITH_KEY)
             heard.add(wire.heard[9:12])
             wire.hang_up()
         return heard

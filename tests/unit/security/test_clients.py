@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.security.clients import client_address, networks_of
+from bus.security.clients import client_address, network_of, networks_of
 
 TRUSTED = networks_of("10.0.0.0/8, ::1,")
 
@@ -52,3 +52,18 @@ def test_without_trusted_proxies_the_peer_counts() -> None:
 def test_what_is_no_network_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="does not appear"):
         networks_of(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("::1", "::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("nonsense\0", "nonsense\0"),
+    ],
+)
+def test_one_customer_has_an_address_of_ipv4_or_a_network_of_ipv6(address: str, network: str) -> None:
+    assert network_of(address) == network

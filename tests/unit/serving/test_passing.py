@@ -116,11 +116,12 @@ async def test_a_request_in_one_piece_with_one_before_it_is_to_be_sent_again() -
         assert b"first" not in found
 
 
-async def test_connections_that_are_passed_on_are_no_strangers_here() -> None:
-    callers = Callers(Share(0.001, 2), Descriptors(1_000_000, lambda: 0.0), lambda _headers: False)
+async def test_connections_that_are_passed_on_count_unless_they_have_a_key() -> None:
+    callers = Callers(Share(0.001, 2), Descriptors(1_000_000, lambda: 0.0), lambda headers: b"key" in dict(headers))
+    with_key = _SERVED_THERE.replace(b"host", b"key: x\r\nhost")
     async with _pair(callers=callers) as pair:
-        for _ in range(5):
-            assert b"first/admin" in await pair.talk(_SERVED_THERE)
+        for request, served in [(with_key, 5), (_SERVED_THERE, 2), (with_key, 5)]:
+            assert [b"first/admin" in await pair.talk(request) for _ in range(5)] == [n < served for n in range(5)]
 
 
 async def test_connections_wait_for_the_process_that_serves_them() -> None:
