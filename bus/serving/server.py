@@ -33,7 +33,8 @@ class Server(HttpServer):
         loop, connection = asyncio.get_running_loop(), passed.connection
         connection.setblocking(False)
         try:
-            await loop.connect_accepted_socket(partial(self._entrance, passed.read), connection)
+            # A stop that ended it in the middle would leave a protocol whose connection is never lost.
+            await asyncio.shield(loop.connect_accepted_socket(partial(self._entrance, passed.read), connection))
         except OSError:  # the peer is gone
             connection.close()
 

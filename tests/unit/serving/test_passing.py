@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -135,6 +136,22 @@ async def test_connections_wait_for_the_process_that_serves_them() -> None:
         assert not asked.done()
         taking = group.create_task(take_passed(pair.channel, pair.first.adopt))
         assert (await asked).content.startswith(b"first")
+        taking.cancel()
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
+async def test_a_connection_that_is_taken_when_a_stop_begins_is_served(turns: int) -> None:
+    async with _pair(is_first_there=False) as pair, asyncio.TaskGroup() as group:
+        talking = group.create_task(pair.talk(_SERVED_THERE))
+        await until(lambda: bool(select.select([pair.channel], [], [], 0)[0]), what="it is passed on")
+        taking = group.create_task(take_passed(pair.channel, pair.first.adopt))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait([taking])
+        await until(lambda: not pair.first.server_state.connections, what="nothing of it is left")
+        taking = group.create_task(take_passed(pair.channel, pair.first.adopt))
+        assert b"first/admin" in await talking
         taking.cancel()
 
 
