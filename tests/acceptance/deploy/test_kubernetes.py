@@ -25,6 +25,8 @@ VERSIONS = ("1.30", "1.37")
 IMAGE = stages(ROOT / "deploy" / "image" / "Dockerfile")[-1]
 NODE = "/var/lib/pier"
 OF_NODE = f"{NODE}/producers"
+SMALL_NODE = (940, 2800)
+"""Thousandths of a processor, and MiB, that a cluster leaves of a node with two processors that it shares and 4 GiB."""
 PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 Object = dict[str, Any]
 
@@ -168,18 +170,46 @@ def test_pods_may_do_as_little_as_the_image_needs() -> None:
         assert context["capabilities"].get("add", []) == (["CHOWN", "FOWNER"] if is_prepared else [])
 
 
-def test_each_mount_has_its_volume_and_each_directory_of_a_node_is_made_by_the_sweeper() -> None:
-    made = [word for word in pod_of(workloads()["sweeper"])["initContainers"][0]["command"] if word.startswith("/")]
-    assert made == [f"{NODE}/services", OF_NODE]
+def test_each_mount_has_its_volume_and_no_pod_of_the_bus_waits_for_a_directory_of_its_node() -> None:
     for name, pod, container in containers([*built("base"), *plain()]):
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        made = [word for one in pod.get("initContainers", []) for word in one["command"] if word.startswith("/")]
         for mount in container["volumeMounts"]:
             host = volumes[mount["name"]].get("hostPath")
-            if host is not None:
-                assert mount["mountPath"] == host["path"]
-                wanted = (NODE, "DirectoryOrCreate") if name == "sweeper" else (host["path"], "Directory")
-                assert (host["path"], host["type"]) == wanted
-                assert host["path"] in {*made, NODE}
+            if host is None:
+                continue
+            assert mount["mountPath"] == host["path"]
+            if name in workloads():
+                assert host == {"path": NODE if name == "sweeper" else made[0], "type": "DirectoryOrCreate"}
+            else:
+                assert host == {"path": OF_NODE, "type": "Directory"}, "the sweeper of the node makes it"
+        if name in workloads():
+            assert made == [f"{NODE}/services", OF_NODE][: 1 + (name == "sweeper")]
+
+
+def test_a_node_that_is_full_of_the_bus_has_room_for_its_sweeper() -> None:
+    (priority,) = of_kind(built("base"), "PriorityClass").values()
+    assert "namespace" not in priority["metadata"]
+    assert 0 < priority["value"] <= 1_000_000_000, "more is for the cluster's own"
+    assert "preemptionPolicy" not in priority
+    for name, workload in workloads().items():
+        expected = priority["metadata"]["name"] if name == "sweeper" else None
+        assert pod_of(workload).get("priorityClassName") == expected
+
+
+def test_all_of_it_fits_on_one_small_node() -> None:
+    milli, mebi = 0, 0
+    for workload in workloads().values():
+        wanted = bus_of(workload)["resources"]["requests"]
+        count = workload["spec"].get("replicas", 2 if workload["kind"] == "Deployment" else 1)
+        milli += count * int(wanted["cpu"].removesuffix("m"))
+        mebi += count * int(wanted["memory"].removesuffix("Mi"))
+    assert milli <= SMALL_NODE[0]
+    assert mebi <= SMALL_NODE[1]
+
+
+def test_an_image_that_is_on_the_node_is_not_pulled() -> None:
+    assert {one["imagePullPolicy"] for _, _, one in containers([*built("base"), *plain()])} == {"IfNotPresent"}
 
 
 def test_services_keep_their_queues_where_the_sweeper_looks_and_in_a_directory_of_their_own() -> None:
