@@ -80,7 +80,7 @@ proof: check servers ## The long versions; in parts: proof-kills, -brokers, -pag
 
 # A proof that cannot run fails.
 $(PROOFS): export CI := 1
-$(PROOFS): proof-%: servers
+$(PROOFS): proof-%: servers site
 	$(PYTEST) -p tests.proofs.plugin --part $* --hypothesis-profile proof -s --timeout 3600
 
 proofs-page: $(STAMP) ## The history of the proofs as a page: build/proofs.html.
