@@ -12,15 +12,15 @@ KNOWN: Final = "bus.known"
 """Key in a request's ASGI scope: whether it has a valid key, a session or the like."""
 
 
-class Waiting(Protocol):
-    """A connection that may be closed."""
+class Droppable(Protocol):
+    """A connection that can be closed."""
 
     def drop(self) -> None:
         """Close it at once."""
         ...
 
 
-class Caller(Waiting, Protocol):
+class Caller(Droppable, Protocol):
     """A connection, as one among all of a server."""
 
     @property
@@ -36,11 +36,11 @@ class CallerPolicy(Protocol):
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         ...
 
-    def wait(self, connection: Waiting) -> None:
+    def wait(self, connection: Droppable) -> None:
         """Count a connection over the share of its address, and drop the first of those if they are too many."""
         ...
 
-    def leave(self, connection: Waiting) -> None:
+    def leave(self, connection: Droppable) -> None:
         """Count one of those no more; no effect for one that is not counted."""
         ...
 

@@ -56,7 +56,7 @@ class HttpProtocol(HttpToolsProtocol):
     transport: Corked  # type: ignore[assignment]
     flow: PacedFlow
     cycle: Any  # uvicorn's, or an Exchange
-    already_read = b""  # what was read of this connection before it came here
+    already_read = b""  # bytes of this connection that were read before this protocol was made
     is_known = False  # a request had a valid key
     url = b""
     _version = "1.1"  # of the request whose head came last

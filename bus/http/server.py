@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import uvicorn
 
 from bus.errors import ConfigurationError
-from bus.http.entrance import Entrance
+from bus.http.connection_filter import ConnectionFilter
 from bus.http.protocol import HttpProtocol
 
 _KEEP_ALIVE: Final = 75
@@ -73,7 +73,9 @@ def configured(
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http=cast("type[asyncio.Protocol]", partial(Entrance, type("TimedProtocol", (protocol,), dict(fields)))),
+        http=cast(
+            "type[asyncio.Protocol]", partial(ConnectionFilter, type("TimedProtocol", (protocol,), dict(fields)))
+        ),
         lifespan="off",
         log_config=None,
         access_log=False,

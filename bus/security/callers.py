@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.delivery.rate import TokenBucket
 from bus.http.asgi import App, Field, Receive, Refusal, Scope, Send
-from bus.http.policies import KNOWN, Caller, Waiting
+from bus.http.policies import KNOWN, Caller, Droppable
 from bus.http.problem import problem
 from bus.network.descriptors import Descriptors
 from bus.security.addresses import Network
@@ -41,8 +41,9 @@ class Share(NamedTuple):
 class Callers:
     """Counts connections and the requests without a valid key.
 
-    A connection counts for its address until a request on it had a valid key. An address that opens them faster than it
-    may make requests has only those served that show a key at once; where every caller is known there is no such limit.
+    A connection counts for its address until a request on it had a valid key. If an address opens more of
+    them a second than it may make requests, only those whose first piece has a valid key are served. A bus without keys
+    has no such limit.
     One connection more than an address may have, or than there are descriptors for, closes the one that has waited for
     its peer longest: of the same address, or in all, those without a key first. None is closed while a request on it is
     answered. Of what connections without a key send, 4 KiB are read for each request of the share, and more of it
@@ -77,14 +78,14 @@ class Callers:
         self._bytes = _Buckets(share.requests * _REQUEST, _LONGEST_PAUSE)
         self._opened = _Buckets(share.requests, 0.0, share.connections)
         self._address_of = lru_cache(_MOST_ADDRESSES)(self._address)
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[Droppable, None] = {}
 
     def admits(self, peer: str) -> bool:
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         address = self._address_of(peer)
         return not address or self.has_credentials(()) or self._opened.take(address, 1) == 0
 
-    def wait(self, connection: Waiting) -> None:
+    def wait(self, connection: Droppable) -> None:
         """Count a connection over the share of its address, and drop the first of those if they are too many."""
         self._waiting[connection] = None
         if len(self._waiting) > max(1, min(_MOST_WAITING, self._descriptors.most // _AT_ONCE)):
@@ -92,7 +93,7 @@ class Callers:
             del self._waiting[first]
             first.drop()
 
-    def leave(self, connection: Waiting) -> None:
+    def leave(self, connection: Droppable) -> None:
         """Count one of those no more; no effect for one that is not counted."""
         self._waiting.pop(connection, None)
 
@@ -208,7 +209,7 @@ class _Buckets:
         return wait
 
     def give_back(self, address: str) -> None:
-        """Undo that one was taken."""
+        """Return one token to the bucket of an address."""
         bucket = self._of.get(address)
         if bucket is not None:
             bucket.take(-1)

@@ -33,12 +33,12 @@ class Server(HttpServer):
         loop, connection = asyncio.get_running_loop(), passed.connection
         connection.setblocking(False)
         try:
-            # A stop that ended it in the middle would leave a protocol whose connection is never lost.
-            await asyncio.shield(loop.connect_accepted_socket(partial(self._entrance, passed.read), connection))
+            # If a stop cancelled this half-way, ``connection_lost`` would never be called for the protocol.
+            await asyncio.shield(loop.connect_accepted_socket(partial(self._filter, passed.read), connection))
         except OSError:  # the peer is gone
             connection.close()
 
-    def _entrance(self, already_read: bytes) -> asyncio.Protocol:
+    def _filter(self, already_read: bytes) -> asyncio.Protocol:
         make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         return make(self.config, self.server_state, self.lifespan.state, already_read=already_read)
 

@@ -45,11 +45,11 @@ def configure_logs(*, level: str, json: bool) -> None:
     root.setLevel(level.upper())
     for name, quiet in QUIET.items():
         logging.getLogger(name).setLevel(quiet)
-    logging.getLogger("uvicorn.error").addFilter(_is_no_fault_of_a_peer)
+    logging.getLogger("uvicorn.error").addFilter(_is_not_about_malformed_input)
 
 
-def _is_no_fault_of_a_peer(record: logging.LogRecord) -> bool:
-    """Leave out what a peer has sent wrong: the peer is told, and could fill the log."""
+def _is_not_about_malformed_input(record: logging.LogRecord) -> bool:
+    """Drop uvicorn's records about malformed input, with which a peer could fill the log."""
     return not record.getMessage().startswith("Invalid ")
 
 

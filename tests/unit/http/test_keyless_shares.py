@@ -268,7 +268,7 @@ def test_over_the_share_of_connections_a_key_in_the_first_piece_is_served(pieces
     assert jumping(talk) == (status, 0)
 
 
-def test_a_connection_whose_peer_is_gone_already_costs_no_parser() -> None:
+def test_no_parser_is_made_for_a_connection_that_its_peer_has_reset() -> None:
     class Gone(Wire):
         def getpeername(self) -> None:  # type: ignore[override]
             return None

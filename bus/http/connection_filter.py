@@ -1,4 +1,4 @@
-"""New connections: which of them are served, decided before they cost a parser."""
+"""Filters new connections before a parser is made for them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _PATIENCE: Final = 1.0
 _LOOKED_AT: Final = 8192
 
 
-class Entrance(asyncio.Protocol):
-    """Has a connection served if its address may open one more, or the first piece that it sends has a valid key.
+class ConnectionFilter(asyncio.Protocol):
+    """Passes a connection to the HTTP protocol if its address may open one more, or if its first piece has a valid key.
 
-    Any other is closed: when that piece has none, after a second, or when too many others wait for theirs.
-    ``already_read`` is what another process has read of it; the other parameters are those of ``serving``.
+    It closes all others: when the first piece has no valid key, after a second without a piece, or when too many
+    connections wait. ``already_read`` has the bytes that another process read from the connection; the other parameters
+    are those of ``serving``.
     """
 
     def __init__(
@@ -38,10 +39,10 @@ class Entrance(asyncio.Protocol):
         self._due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the connection in, or wait for a key."""
+        """Serve the connection, or wait for its first piece."""
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
-        if peer is None:  # it is gone
+        if peer is None:  # the peer has reset the connection
             self._transport.abort()
         elif self._serving.callers.admits(peer[0] if peer else ""):
             self._serve(self._already_read, is_known=False)
@@ -52,7 +53,7 @@ class Entrance(asyncio.Protocol):
             self._serving.callers.wait(self)
 
     def data_received(self, data: bytes) -> None:
-        """Let the connection in if it shows a key."""
+        """Serve the connection if its first piece has a valid key."""
         self._forget()
         if self._serving.callers.has_credentials(_fields_of(data)):
             self._serve(data, is_known=True)
@@ -60,11 +61,11 @@ class Entrance(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the wait."""
         self._forget()
 
     def drop(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def _serve(self, already_read: bytes, *, is_known: bool) -> None:
@@ -81,7 +82,7 @@ class Entrance(asyncio.Protocol):
 
 
 def _fields_of(piece: bytes) -> list[Field]:
-    """Return the whole fields of a head that begins here."""
+    """Return the header fields in the first piece of a request."""
     lines = piece[:_LOOKED_AT].partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     parts = (line.partition(b":") for line in lines)
     return [(name.lower(), value.strip()) for name, _, value in parts]
