@@ -148,7 +148,7 @@ class Outbox:
         return self._daemon.has_ended or self._thread.ident is None
 
     def _is_sent(self, before: int) -> bool:
-        return all(time > before for time in oldest(self.stats()))
+        return all(time is not None and time > before for time in oldest(self.stats()))
 
     def close(self, timeout: float) -> Left:
         """Stop, and give the directory up; wait first while the receiver takes what waits, up to ``timeout`` seconds.

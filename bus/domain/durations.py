@@ -39,7 +39,11 @@ def format_duration(milliseconds: int) -> str:
 
 
 def about(milliseconds: int) -> str:
-    """Return a duration in the largest unit of which it has at least two, rounded down: ``90m``, ``3d``."""
+    """Return a duration in the largest unit of which it has at least two, rounded down: ``90m``, ``3d``.
+
+    A negative one, of two clocks that differ, is ``0ms``.
+    """
+    milliseconds = max(0, milliseconds)
     fitting = (unit for unit in ("d", "h", "m", "s") if milliseconds >= 2 * _UNITS[unit])
     unit = next(fitting, "ms")
     return f"{milliseconds // _UNITS[unit]}{unit}"

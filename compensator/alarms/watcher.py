@@ -40,6 +40,8 @@ _TROUBLED: Final = 3
 """Failures in a row after which a channel is a part that is not well."""
 _MOST_SERIES: Final = 500
 _BLIND: Final = 4 * INTERVAL
+_MOVED: Final = 1000
+"""Milliseconds by which a clock may be slewed between two looks."""
 _CUT_OFF: Final = 60.0
 """Seconds without the store after which each process that has the role tells."""
 
@@ -85,6 +87,7 @@ class Watcher:
         self._keeping = asyncio.Lock()
         self._cut_off_since: float | None = None
         self._looked_at = float("-inf")
+        self._read_at: tuple[int, float] | None = None
         self._failures: dict[str, tuple[int, Said]] = {}
 
     @property
@@ -128,7 +131,7 @@ class Watcher:
             self._note_cut_off()
             return
         facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
-        now = self._clock.now()
+        now = self._follow_clock()
         await self._kept.learn_silences(now)  # before channels are told of what is found
         found = alarms(facts, self._book, self._watch.active)
         self._watch = advance(
@@ -143,6 +146,16 @@ class Watcher:
             # What channels were told meanwhile stays.
             current = self._watch.incidents.get(id_)
             self._change(incident if current is None else current.with_what_was_told(incident))
+
+    def _follow_clock(self) -> int:
+        """Return the time; when somebody moved the clock since the last look, what is open lasts as long as before."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        moved = now - self._read_at[0] - round((monotonic - self._read_at[1]) * 1000) if self._read_at else 0
+        self._read_at = (now, monotonic)
+        if abs(moved) > _MOVED:
+            _log.warning("the clock was moved by %.1f s; alarms last as long as by the former one", moved / 1000)
+            self._watch = self._watch.moved(moved)
+        return now
 
     def _note_cut_off(self) -> None:
         if not self._kept.is_behind:

@@ -139,4 +139,4 @@ class Orphans:
 
 def _age(orphan: Orphan) -> int:
     """Return the time (ms) of the oldest message that waits in a spool, by which they go in turn."""
-    return min(oldest(orphan.sender.stats()), default=0)
+    return min((at or 0 for at in oldest(orphan.sender.stats())), default=0)

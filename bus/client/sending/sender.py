@@ -341,7 +341,7 @@ class Sender:
         except SpoolError:
             return None
         now = self._clock.now()
-        age = now - min(oldest(stats), default=now)
+        age = max(0, now - min((at for at in oldest(stats) if at is not None), default=now))
         return QueueReport(waiting(stats), age, number, self._source) if number else None
 
     def stats(self) -> SpoolStats:
@@ -365,11 +365,11 @@ def rejected(stats: SpoolStats) -> int:
     return sum(consumer.records for consumer in stats.consumers if consumer.lane == REJECTED)
 
 
-def oldest(stats: SpoolStats) -> Iterator[int]:
-    """Return the time of the oldest record of each lane that waits to be sent."""
+def oldest(stats: SpoolStats) -> Iterator[int | None]:
+    """Return the time of the oldest record of each lane that waits to be sent; None where it is not known."""
     for consumer in stats.consumers:
         if consumer.lane.startswith(OUT) and consumer.records:
-            yield consumer.oldest or 0
+            yield consumer.oldest
 
 
 def _by_lane(refused: list[tuple[Record, Reason]]) -> dict[str, list[tuple[Record, Reason]]]:

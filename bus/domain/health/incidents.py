@@ -49,6 +49,13 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
     gone_at: int = 0
     over_at: int = 0
 
+    def moved(self, by: int) -> Raised:
+        """Return it by a clock that was moved by so many milliseconds."""
+        times = {
+            name: at + by for name in ("found_at", "raised_at", "gone_at", "over_at") if (at := getattr(self, name))
+        }
+        return msgspec.structs.replace(self, **times)
+
 
 def _first(raised: Raised) -> tuple[int, int, int]:
     return (raised.severity.rank, _ORDER.get(raised.rule, len(_ORDER)), raised.raised_at)
@@ -118,6 +125,18 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         changes = {"told": both.told, "owed": both.owed, "acknowledged": other.acknowledged or self.acknowledged}
         return msgspec.structs.replace(self, **changes)
 
+    def moved(self, by: int) -> Incident:
+        """Return one that is open by a clock that was moved by so many milliseconds."""
+        taken = self.acknowledged
+        return msgspec.structs.replace(
+            self,
+            opened_at=self.opened_at + by,
+            alarms={key: one.moved(by) for key, one in self.alarms.items()},
+            acknowledged=taken and msgspec.structs.replace(taken, at=taken.at + by),
+            told={name: msgspec.structs.replace(one, at=one.at + by) for name, one in self.told.items()},
+            owed={name: at + by for name, at in self.owed.items()},
+        )
+
     @property
     def severity(self) -> Severity:
         """That of the worst of them."""
@@ -151,6 +170,15 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
         """The keys of all alarms that are not over."""
         raised = (key for one in self.open for key, alarm in one.alarms.items() if not alarm.over_at)
         return frozenset((*self.pending, *raised))
+
+    def moved(self, by: int) -> Watch:
+        """Return it by a clock that was moved by so many milliseconds: what is open lasts as long as before."""
+        return msgspec.structs.replace(
+            self,
+            at=self.at + by,
+            pending={key: at + by for key, at in self.pending.items()},
+            incidents={key: one if one.closed_at else one.moved(by) for key, one in self.incidents.items()},
+        )
 
     def with_incident(self, incident: Incident) -> Watch:
         """Return it with one incident changed."""

@@ -51,6 +51,18 @@ def test_each_request_says_what_waits_in_the_queue_and_for_how_long(here: World)
     assert here.queues[-1] == f"records=2, oldest_ms=1000000, id={number}"
 
 
+def test_a_record_that_is_not_on_disk_yet_has_not_waited_since_1970(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stats = here.spool.stats()
+    here.send()
+    found = [one._replace(oldest=None) for one in here.spool.stats().consumers]
+    monkeypatch.setattr(type(here.spool), "stats", lambda _: stats._replace(records=1, consumers=found))
+    report = here.sender().report()
+    assert report is not None
+    assert (report.records, report.oldest) == (1, 0)
+
+
 def test_batches_are_bounded_in_lines_and_bytes(here: World) -> None:
     for _ in range(1500):
         here.send()

@@ -449,6 +449,24 @@ async def test_a_clock_that_is_put_back_delays_nobody(world: World) -> None:
         assert len(world.phone.told) == 2
 
 
+@pytest.mark.parametrize("minutes", [-60, 60])
+async def test_a_clock_that_is_moved_makes_nothing_last_longer_or_shorter(world: World, minutes: int) -> None:
+    world.parts = [KAFKA]
+    async with world.running(world.watcher(OPS._replace(repeat=30 * MINUTE))):
+        await world.clock.advance(4)
+        world.clock.jump(minutes * MINUTE)
+        await world.clock.advance(4)
+        assert world.phone.told == []
+        await world.clock.advance(6)
+        assert world.phone.told == [("ops", "critical")]
+        world.clock.jump(minutes * MINUTE)
+        await world.clock.advance(90)
+        assert len(world.phone.told) == 1, "nobody is told again before its time"
+        world.parts = []
+        await world.clock.advance(30)
+    assert world.phone.told[1:] == [("ops", "over after 105s")]
+
+
 async def test_a_silence_holds_over_a_restart_also_without_the_store(world: World) -> None:
     await world.documents.silence(Silence(id="1", until=world.clock.now() + 60 * MINUTE, by="eve", at=0, rule="part-*"))
     world.parts = [KAFKA]

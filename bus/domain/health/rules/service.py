@@ -126,8 +126,10 @@ def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collec
     if not book.is_over("errors", share, own=one.alarms.error_rate, was=_key("errors", one) in active):
         return None
     what = sentence(
-        "{share} of the attempts at {name} of {destination} fail",
+        "{share} of the attempts at {name} of {destination} fail: {failed} of the last {attempts}",
         share=f"{share:.0%}",
+        failed=found.failed,
+        attempts=found.attempts,
         name=one.name,
         destination=one.destination,
     )

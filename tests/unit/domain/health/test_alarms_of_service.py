@@ -81,7 +81,7 @@ def test_what_a_person_paused_waits_without_an_alarm() -> None:
 def test_of_few_attempts_a_share_says_nothing() -> None:
     assert rules(delivering={KEY: Delivering(9, 9, None)}) == []
     (alarm,) = found(delivering={KEY: Delivering(10, 5, None)})
-    assert (alarm.rule, str(alarm.what)) == ("errors", "50% of the attempts at shop of orders fail")
+    assert (alarm.rule, str(alarm.what)) == ("errors", "50% of the attempts at shop of orders fail: 5 of the last 10")
     assert "edit and resend what it refuses" in str(alarm.next_step)
 
 
