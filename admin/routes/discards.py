@@ -20,13 +20,14 @@ from bus.domain.delivery.delivery import UNDELIVERED
 from bus.domain.identity import new_id
 from bus.domain.searching.selection import Selection
 from bus.errors import InvalidMessage
+from bus.http.openapi import refusals
 from bus.sentences import listed, sentence
 
 router = APIRouter(prefix="/discards", tags=["resends"], route_class=AuditedRoute)
 _PREVIEW: Final[Responses] = {200: {"description": "What a dry run counted", "model": PreviewView}}
 
 
-@router.post("", status_code=202, response_model=JobView, responses=_PREVIEW)
+@router.post("", status_code=202, response_model=JobView, responses=_PREVIEW | refusals(404))
 async def create_discard(
     body: DiscardsBody,
     response: Response,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import httpx
@@ -182,7 +184,10 @@ class World:
     def client(self, key: str | None = None) -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         transport = httpx.ASGITransport(self.app)
-        return httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1", headers=headers)
+        hooks = {"response": [is_documented]}
+        return httpx.AsyncClient(
+            transport=transport, base_url="http://localhost/api/v1", headers=headers, event_hooks=hooks
+        )
 
     async def written(
         self, count: int, *states: Status, names: Sequence[str] = ("billing",), **changes: Any
@@ -215,6 +220,23 @@ class World:
         found = await self.store.message(row.message_id)
         assert found is not None
         return found
+
+
+@cache
+def _documented() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
+    paths = World().app.openapi()["paths"]
+    # Of two that fit, the one with fewer places for values: /resends/deliveries, not /resends/{job_id}.
+    by_values = sorted(paths, key=lambda path: path.count("{"))
+    return [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), paths[path]) for path in by_values]
+
+
+async def is_documented(answer: httpx.Response) -> None:
+    """Check that the document of the API has this status for what was asked, if it has that."""
+    request = answer.request
+    operations = next((found for path, found in _documented() if path.fullmatch(request.url.path)), {})
+    operation = operations.get(request.method.lower())
+    if operation is not None:
+        assert str(answer.status_code) in map(str, operation["responses"]), (request.method, request.url.path)
 
 
 def problem(answer: httpx.Response, status: int, field: str | None = None) -> dict[str, Any]:
