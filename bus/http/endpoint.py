@@ -86,9 +86,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_body",
         "_connection",
         "_taker",
+        "body",
         "disconnected",
         "keep_alive",
         "response_complete",
@@ -100,7 +100,7 @@ class Exchange:
     def __init__(self, connection: Connection, taker: Taker, scope: object, *, keep_alive: bool) -> None:
         self._connection = connection
         self._taker: Taker | None = taker
-        self._body: bytes | bytearray = b""
+        self.body: bytes | bytearray = b""
         self.scope = scope
         self.keep_alive = keep_alive
         self.disconnected = False
@@ -109,18 +109,18 @@ class Exchange:
 
     def add(self, piece: bytes) -> None:
         """Take a piece of the body; the taker has seen to it that the whole is not too large."""
-        if not self._body:
-            self._body = piece
+        if not self.body:
+            self.body = piece
             return
-        if isinstance(self._body, bytes):
-            self._body = bytearray(self._body)
-        self._body += piece
+        if isinstance(self.body, bytes):
+            self.body = bytearray(self.body)
+        self.body += piece
 
     def run(self) -> None:
         """Give the whole request to its taker."""
         # Neither keeps the other alive: what is done with goes without the garbage collector.
         taker, self._taker = self._taker, None
-        body, self._body = bytes(self._body), b""
+        body, self.body = bytes(self.body), b""
         assert taker is not None  # noqa: S101 - a request is whole once
         try:
             taker.take(body, self)

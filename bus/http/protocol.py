@@ -112,6 +112,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.forget()
         self.callers.remove(self)
         super().connection_lost(exc)
+        self._drop_body()
 
     def handle_websocket_upgrade(self) -> None:
         """Give the connection to the protocol of WebSockets; until it ends it is counted as before."""
@@ -205,11 +206,18 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the connection; a request that is not whole yet gets little time for the rest."""
+        if self._is_free():
+            self._drop_body()
         if self._is_left:
             return
         HttpToolsProtocol.on_response_complete(self)
         if self._waits_for_body() and self.cycle.response_complete and not self.transport.is_closing():
             self._unfinished.linger()
+
+    def _drop_body(self) -> None:
+        """Forget what nobody reads any more: a closed connection is in memory until garbage is collected."""
+        if self.cycle is not None:
+            self.cycle.body = bytearray()
 
     def shutdown(self) -> None:
         """Close when all is answered; a new connection, once its first request is, or when none comes soon."""

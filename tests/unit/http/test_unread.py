@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator, Sequence
 
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from bus.http.asgi import Receive, Scope, Send, answer, read_body
 from bus.http.heads import LONGEST_HEAD
@@ -70,6 +72,20 @@ def test_after_an_answer_little_is_read_and_the_connection_is_closed(head: bytes
     assert b"connection: close" in wire.heard
     assert wire.unread >= 100 * len(piece) - 65_536 - len(piece)
     assert wire.closed_at == 1.0
+
+
+@pytest.mark.parametrize("path", [b"/refused", b"/waiting"])
+def test_a_connection_that_is_closed_keeps_nothing_of_its_body(path: bytes) -> None:
+    """It is part of a cycle, so that it is in memory until garbage is collected, which is seldom."""
+    gc.collect()
+    gc.disable()
+    try:
+        heard([b"POST " + path + b" HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999\r\n\r\n" + PIECE])
+        kept = [len(one.body) for one in gc.get_objects() if isinstance(one, RequestResponseCycle)]
+    finally:
+        gc.enable()
+    assert kept, "nothing was looked at"
+    assert max(kept) == 0
 
 
 def test_a_peer_that_sends_the_rest_slowly_has_a_second() -> None:
