@@ -377,7 +377,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if not self._is_admitted():
             return
-        is_head = self._is_begun() and bool(self.url) and self.parser.get_method() == b"HEAD"
+        # A part of a line is read at the end of a piece: what is understood must not depend on where that is.
+        is_head = self._is_begun() and bool(self.headers or self._fault) and self.parser.get_method() == b"HEAD"
         self.transport.write(refusal_of(answer, self.usual_fields, has_content=not is_head))
         self._leave()
 
