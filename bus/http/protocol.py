@@ -113,6 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.callers.remove(self)
         super().connection_lost(exc)
         self._drop_body()
+        self.pipeline.clear()
 
     def handle_websocket_upgrade(self) -> None:
         """Give the connection to the protocol of WebSockets; until it ends it is counted as before."""
@@ -377,8 +378,8 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if not self._is_admitted():
             return
-        # A part of a line is read at the end of a piece: what is understood must not depend on where that is.
-        is_head = self._is_begun() and bool(self.headers or self._fault) and self.parser.get_method() == b"HEAD"
+        # The method is known before all else: what was read of the rest depends on where a piece ends.
+        is_head = self._is_begun() and self.parser.get_method() == b"HEAD"
         self.transport.write(refusal_of(answer, self.usual_fields, has_content=not is_head))
         self._leave()
 

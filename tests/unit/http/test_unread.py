@@ -88,6 +88,25 @@ def test_a_connection_that_is_closed_keeps_nothing_of_its_body(path: bytes) -> N
     assert max(kept) == 0
 
 
+HEAD = b"HEAD /x HTTP/1.1\r\nhost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"HEAD /\x00 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"HEAD /x HTTP/1.1\r\nho\x00st: x\r\n\r\n",
+        HEAD + b"x\x00y: z\r\n\r\n",
+        HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\na: b\r\nx\x00y: z\r\n\r\n",
+    ],
+)
+def test_a_damaged_head_request_is_answered_without_content_wherever_its_pieces_end(request_: bytes) -> None:
+    answers = {heard([request_[:at], request_[at:]]).heard for at in range(1, len(request_))}
+    assert len(answers) == 1
+    assert answers.pop().endswith(b"\r\n\r\n")
+
+
 def test_a_peer_that_sends_the_rest_slowly_has_a_second() -> None:
     wire = heard([refused(b"content-length: 1000\r\n"), *[b"x"] * 50], pause=0.1)
     assert wire.closed_at == pytest.approx(1.0)
