@@ -41,7 +41,7 @@ _TROUBLED: Final = 3
 _MOST_SERIES: Final = 500
 _BLIND: Final = 4 * INTERVAL
 _MOVED: Final = 1000
-"""Milliseconds by which a clock may be slewed between two looks."""
+"""Milliseconds by which the wall clock and the monotonic one may differ between two looks."""
 _CUT_OFF: Final = 60.0
 """Seconds without the store after which each process that has the role tells."""
 
@@ -127,6 +127,7 @@ class Watcher:
 
     async def _look(self) -> None:
         if not self.is_telling:
+            self._read_at = None  # what the store has is by the clock of who tells
             self._watch = await self._kept.stored(self._watch)
             self._note_cut_off()
             return
@@ -148,13 +149,17 @@ class Watcher:
             self._change(incident if current is None else current.with_what_was_told(incident))
 
     def _follow_clock(self) -> int:
-        """Return the time; when somebody moved the clock since the last look, what is open lasts as long as before."""
+        """Return the time; when somebody set the clock since the last call, what is open lasts as long as before."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         moved = now - self._read_at[0] - round((monotonic - self._read_at[1]) * 1000) if self._read_at else 0
         self._read_at = (now, monotonic)
         if abs(moved) > _MOVED:
-            _log.warning("the clock was moved by %.1f s; alarms last as long as by the former one", moved / 1000)
+            _log.warning(
+                "the clock was set by %.1f s, or the machine was suspended; the times of open alarms are adjusted",
+                moved / 1000,
+            )
             self._watch = self._watch.moved(moved)
+            self._kept.is_behind = True  # another process may have told meanwhile
         return now
 
     def _note_cut_off(self) -> None:
@@ -177,12 +182,9 @@ class Watcher:
             pause = _TURN
             failures = 0
             for id_ in list(self._watch.incidents):
-                # As it is now: it may have changed while the one before was told.
-                incident = self._watch.incidents.get(id_)
-                due = self._due(channel, incident) if incident is not None else None
-                if incident is None or due is None:
+                if (due := self._due(channel, id_)) is None:
                     continue
-                if await self._tell(channel, incident, due):
+                if await self._tell(channel, self._watch.incidents[id_], due):
                     backoff.succeed()
                     continue
                 pause = backoff.fail()
@@ -191,10 +193,13 @@ class Watcher:
                     break
             await self._clock.sleep(pause)
 
-    def _due(self, channel: Channel, incident: Incident) -> Notice | None:
+    def _due(self, channel: Channel, id_: str) -> Notice | None:
         if not self.is_telling:
             return None
-        return notice(channel, incident, self._kept.silences, self._clock.now())
+        now = self._follow_clock()
+        # As it is now: it may have changed while the one before was told.
+        incident = self._watch.incidents.get(id_)
+        return notice(channel, incident, self._kept.silences, now) if incident is not None else None
 
     async def _tell(self, channel: Channel, incident: Incident, due: Notice) -> bool:
         now = self._clock.now()
@@ -209,7 +214,7 @@ class Watcher:
         if error:
             return False
         current = self._watch.incidents.get(incident.id, incident)
-        told = Told(now, incident.severity, due is Notice.OVER)
+        told = Told(self._clock.now(), incident.severity, due is Notice.OVER)
         self._change(
             msgspec.structs.replace(
                 current,

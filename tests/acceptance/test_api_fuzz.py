@@ -28,7 +28,7 @@ OPERATIONS = 71
 # How long each role asks, and how many operations are done at least. Of those that need no session and no OpenID
 # Connect provider some are refused whenever an admin asks them.
 ROLES = {"admin": (1_200, OPERATIONS - 4 - 4), "operator": (300, 20), "viewer": (300, 20), "producer": (300, 1)}
-OWN = r"GET |(PUT|DELETE) /api/v1/views/|(POST|DELETE) /api/v1/session"
+OWN = r"GET |(PUT|DELETE) /api/v1/views/|(POST|DELETE) /api/v1/session$"
 # Many lines are answered by 200, with what became of each: of a viewer's every one is refused.
 MAY = {"viewer": re.compile(rf"{OWN}|POST /v1/messages$"), "producer": re.compile(rf"{OWN}|POST /v1/")}
 # Keys and jobs that the requests may end.

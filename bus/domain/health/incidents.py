@@ -50,7 +50,7 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
     over_at: int = 0
 
     def moved(self, by: int) -> Raised:
-        """Return it by a clock that was moved by so many milliseconds."""
+        """Return it with all its times shifted by so many milliseconds."""
         times = {
             name: at + by for name in ("found_at", "raised_at", "gone_at", "over_at") if (at := getattr(self, name))
         }
@@ -126,15 +126,22 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def moved(self, by: int) -> Incident:
-        """Return one that is open by a clock that was moved by so many milliseconds."""
-        taken = self.acknowledged
+        """Return one that is open with all its times shifted by so many milliseconds."""
         return msgspec.structs.replace(
             self,
             opened_at=self.opened_at + by,
             alarms={key: one.moved(by) for key, one in self.alarms.items()},
-            acknowledged=taken and msgspec.structs.replace(taken, at=taken.at + by),
             told={name: msgspec.structs.replace(one, at=one.at + by) for name, one in self.told.items()},
             owed={name: at + by for name, at in self.owed.items()},
+        )
+
+    def until(self, now: int) -> Incident:
+        """Return it with nothing later than now: a clock may have been put back where nobody noticed it."""
+        return msgspec.structs.replace(
+            self,
+            opened_at=min(self.opened_at, now),
+            told={name: msgspec.structs.replace(one, at=min(one.at, now)) for name, one in self.told.items()},
+            owed={name: min(at, now) for name, at in self.owed.items()},
         )
 
     @property
@@ -172,7 +179,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset((*self.pending, *raised))
 
     def moved(self, by: int) -> Watch:
-        """Return it by a clock that was moved by so many milliseconds: what is open lasts as long as before."""
+        """Return it with the times of all that is open shifted by so many milliseconds, as the clock was."""
         return msgspec.structs.replace(
             self,
             at=self.at + by,
@@ -241,7 +248,7 @@ def _followed(
         key: one if one.over_at else _now(one, found.get(key), book[one.rule].clear, now, known=is_known(key))
         for key, one in incident.alarms.items()
     }
-    return msgspec.structs.replace(incident, alarms=alarms, left_out=0)
+    return msgspec.structs.replace(incident.until(now), alarms=alarms, left_out=0)
 
 
 def _now(raised: Raised, alarm: Alarm | None, clear: int, now: int, *, known: bool) -> Raised:

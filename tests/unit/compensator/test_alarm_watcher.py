@@ -450,21 +450,50 @@ async def test_a_clock_that_is_put_back_delays_nobody(world: World) -> None:
 
 
 @pytest.mark.parametrize("minutes", [-60, 60])
-async def test_a_clock_that_is_moved_makes_nothing_last_longer_or_shorter(world: World, minutes: int) -> None:
+@pytest.mark.parametrize("second", [0, 1, 2, 3, 4])
+async def test_a_clock_that_is_set_makes_nothing_last_longer_or_shorter(
+    world: World, minutes: int, second: int
+) -> None:
     world.parts = [KAFKA]
-    async with world.running(world.watcher(OPS._replace(repeat=30 * MINUTE))):
+    escalated = SECOND._replace(after=15 * MINUTE)
+    async with world.running(world.watcher(OPS._replace(repeat=30 * MINUTE), escalated)):
         await world.clock.advance(4)
         world.clock.jump(minutes * MINUTE)
         await world.clock.advance(4)
         assert world.phone.told == []
-        await world.clock.advance(6)
+        await world.clock.advance(6 + second)
         assert world.phone.told == [("ops", "critical")]
         world.clock.jump(minutes * MINUTE)
-        await world.clock.advance(90)
+        await world.clock.advance(90 - second)
         assert len(world.phone.told) == 1, "nobody is told again before its time"
+        await world.clock.advance(1800)
+        assert sorted(world.phone.told[1:]) == [
+            ("ops", "still critical, and nobody has acknowledged it"),
+            ("second", "critical"),
+        ]
         world.parts = []
         await world.clock.advance(30)
-    assert world.phone.told[1:] == [("ops", "over after 105s")]
+    assert {said for _, said in world.phone.told[3:]} == {"over after 31m"}
+
+
+@pytest.mark.parametrize("minutes", [-60, 60])
+async def test_a_clock_that_was_set_while_another_one_told_shifts_nothing(world: World, minutes: int) -> None:
+    first = True
+    a = world.watcher(OPS._replace(repeat=30 * MINUTE), is_first=lambda: first)
+    b = world.watcher(OPS._replace(repeat=30 * MINUTE), disk=Disk(), is_first=lambda: not first)
+    async with world.running(a), world.running(b):
+        await world.clock.advance(20)
+        first = False
+        await world.clock.advance(10)
+        world.clock.jump(minutes * MINUTE)
+        world.parts = [KAFKA]
+        await world.clock.advance(60)
+        assert world.phone.told == [("ops", "critical")]
+        first = True
+        await world.clock.advance(60)
+        (incident,) = await world.documents.incidents()
+        assert 0 < world.clock.now() - incident.opened_at < 2 * MINUTE
+        assert len(world.phone.told) == 1
 
 
 async def test_a_silence_holds_over_a_restart_also_without_the_store(world: World) -> None:
