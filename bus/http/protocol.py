@@ -91,19 +91,25 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_refused:
             self._unfinished.drop(len(data))
             return
+        if self._whole is self.scope is not None and not data.strip(b"\r\n"):
+            self._pace(len(data))
+            return  # empty lines between requests are nothing (RFC 9112, section 2.2), and no request begins by them
         before = self._whole
         if self._head + len(data) > heads.LONGEST_HEAD:
             self._is_large = True
         self._piece = data
         HttpToolsProtocol.data_received(self, data)
         self._piece = b""
-        if not (self.is_known or self._is_left) and self.flow.counts(len(data)):
-            self.flow.hold(self.callers.pace(self, len(data)))
+        self._pace(len(data))
         if self._whole is before or self._whole is not self.scope:
             self._expect_rest(len(data) if self._whole is before else 0)
         elif self._unfinished.due is not None:
             self._unfinished.forget()
             self._keep_alive()
+
+    def _pace(self, size: int) -> None:
+        if not (self.is_known or self._is_left) and self.flow.counts(size):
+            self.flow.hold(self.callers.pace(self, size))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""

@@ -88,6 +88,15 @@ def test_a_connection_that_is_closed_keeps_nothing_of_its_body(path: bytes) -> N
     assert max(kept) == 0
 
 
+@pytest.mark.parametrize("behind", [b"\r\n", b"\n\r\n\r", b"\r\n" * 100])
+def test_empty_lines_behind_a_request_begin_no_other_one(behind: bytes) -> None:
+    for pieces in ([GET + behind], [GET, behind], [GET, *(bytes([byte]) for byte in behind)]):
+        wire = heard(pieces)
+        assert wire.closed_at == pytest.approx(75, abs=1)
+        assert wire.heard.count(b"HTTP/1.1 200") == 1
+    assert heard([GET, behind, GET]).heard.count(b"HTTP/1.1 200") == 2
+
+
 HEAD = b"HEAD /x HTTP/1.1\r\nhost: x\r\n"
 
 
