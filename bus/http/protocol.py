@@ -120,6 +120,7 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._drop_body()
         self.pipeline.clear()
+        self.headers = []
 
     def handle_websocket_upgrade(self) -> None:
         """Give the connection to the protocol of WebSockets; until it ends it is counted as before."""
@@ -405,6 +406,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _leave(self) -> None:
         """Say no more, read little, and close the connection soon."""
+        self.headers = []
         self._is_refused = self._is_left = True
         self._unset_keepalive_if_required()
         self.transport.write_eof()
