@@ -91,9 +91,9 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_refused:
             self._unfinished.drop(len(data))
             return
-        if self._whole is self.scope is not None and not data.strip(b"\r\n"):
+        if self.scope is not None and not self._is_begun() and not data.strip(b"\r\n"):
             self._pace(len(data))
-            return  # empty lines between requests are nothing (RFC 9112, section 2.2), and no request begins by them
+            return  # empty lines between requests are ignored (RFC 9112, section 2.2)
         before = self._whole
         if self._head + len(data) > heads.LONGEST_HEAD:
             self._is_large = True
@@ -223,7 +223,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._unfinished.linger()
 
     def _drop_body(self) -> None:
-        """Forget what nobody reads any more: a closed connection is in memory until garbage is collected."""
+        """Release the body: a closed connection stays in memory until the garbage collector runs."""
         if self.cycle is not None:
             self.cycle.body = bytearray()
 
@@ -385,7 +385,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if not self._is_admitted():
             return
-        # The method is known before all else: what was read of the rest depends on where a piece ends.
+        # The parser reads the method first; how much of the rest it has read depends on where a piece ends.
         is_head = self._is_begun() and self.parser.get_method() == b"HEAD"
         self.transport.write(refusal_of(answer, self.usual_fields, has_content=not is_head))
         self._leave()

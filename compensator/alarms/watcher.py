@@ -127,7 +127,7 @@ class Watcher:
 
     async def _look(self) -> None:
         if not self.is_telling:
-            self._read_at = None  # what the store has is by the clock of who tells
+            self._read_at = None  # stored times are by the clock of the process that sends notifications
             self._watch = await self._kept.stored(self._watch)
             self._note_cut_off()
             return
@@ -149,7 +149,7 @@ class Watcher:
             self._change(incident if current is None else current.with_what_was_told(incident))
 
     def _follow_clock(self) -> int:
-        """Return the time; when somebody set the clock since the last call, what is open lasts as long as before."""
+        """Return the time; if the clock was set since the last call, shift the times of what is open as well."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
         moved = now - self._read_at[0] - round((monotonic - self._read_at[1]) * 1000) if self._read_at else 0
         self._read_at = (now, monotonic)
@@ -159,7 +159,7 @@ class Watcher:
                 moved / 1000,
             )
             self._watch = self._watch.moved(moved)
-            self._kept.is_behind = True  # another process may have told meanwhile
+            self._kept.is_behind = True  # another process may have sent notifications meanwhile
         return now
 
     def _note_cut_off(self) -> None:

@@ -29,7 +29,7 @@ OPERATIONS = 71
 # Connect provider some are refused whenever an admin asks them.
 ROLES = {"admin": (1_200, OPERATIONS - 4 - 4), "operator": (300, 20), "viewer": (300, 20), "producer": (300, 1)}
 OWN = r"GET |(PUT|DELETE) /api/v1/views/|(POST|DELETE) /api/v1/session$"
-# Many lines are answered by 200, with what became of each: of a viewer's every one is refused.
+# An ndjson request is answered with 200 and one result per line; every line of a viewer is rejected.
 MAY = {"viewer": re.compile(rf"{OWN}|POST /v1/messages$"), "producer": re.compile(rf"{OWN}|POST /v1/")}
 # Keys and jobs that the requests may end.
 USED_UP = 20

@@ -50,7 +50,7 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
     over_at: int = 0
 
     def moved(self, by: int) -> Raised:
-        """Return it with all its times shifted by so many milliseconds."""
+        """Return the alarm with all its times shifted by so many milliseconds."""
         times = {
             name: at + by for name in ("found_at", "raised_at", "gone_at", "over_at") if (at := getattr(self, name))
         }
@@ -126,7 +126,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def moved(self, by: int) -> Incident:
-        """Return one that is open with all its times shifted by so many milliseconds."""
+        """Return an open incident with all its times shifted by so many milliseconds."""
         return msgspec.structs.replace(
             self,
             opened_at=self.opened_at + by,
@@ -136,7 +136,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def until(self, now: int) -> Incident:
-        """Return it with nothing later than now: a clock may have been put back where nobody noticed it."""
+        """Return it with no time later than now, in case the clock was set back between two processes."""
         return msgspec.structs.replace(
             self,
             opened_at=min(self.opened_at, now),
@@ -179,7 +179,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset((*self.pending, *raised))
 
     def moved(self, by: int) -> Watch:
-        """Return it with the times of all that is open shifted by so many milliseconds, as the clock was."""
+        """Return it with the times of pending alarms and open incidents shifted by so many milliseconds."""
         return msgspec.structs.replace(
             self,
             at=self.at + by,

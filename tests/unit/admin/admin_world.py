@@ -225,13 +225,13 @@ class World:
 @cache
 def _documented() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
     paths = World().app.openapi()["paths"]
-    # Of two that fit, the one with fewer places for values: /resends/deliveries, not /resends/{job_id}.
+    # Of two paths that match, the one with fewer parameters: /resends/deliveries, not /resends/{job_id}.
     by_values = sorted(paths, key=lambda path: path.count("{"))
     return [(re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), paths[path]) for path in by_values]
 
 
 async def is_documented(answer: httpx.Response) -> None:
-    """Check that the document of the API has this status for what was asked, if it has that."""
+    """Check that the OpenAPI document lists this status for the operation, if it has the operation."""
     request = answer.request
     operations = next((found for path, found in _documented() if path.fullmatch(request.url.path)), {})
     operation = operations.get(request.method.lower())

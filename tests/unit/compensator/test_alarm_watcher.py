@@ -465,7 +465,7 @@ async def test_a_clock_that_is_set_makes_nothing_last_longer_or_shorter(
         assert world.phone.told == [("ops", "critical")]
         world.clock.jump(minutes * MINUTE)
         await world.clock.advance(90 - second)
-        assert len(world.phone.told) == 1, "nobody is told again before its time"
+        assert len(world.phone.told) == 1, "no notification is repeated before it is due"
         await world.clock.advance(1800)
         assert sorted(world.phone.told[1:]) == [
             ("ops", "still critical, and nobody has acknowledged it"),

@@ -87,8 +87,8 @@ FIELD = b"x: " + PIECE[:8000] + b"\r\n"
         [b"POST /waiting HTTP/1.1\r\n", *[FIELD] * 5],
     ],
 )
-def test_a_connection_that_is_closed_keeps_nothing_of_what_it_was_sent(pieces: list[bytes]) -> None:
-    """It is part of a cycle, so that it is in memory until garbage is collected, which is seldom."""
+def test_a_closed_connection_keeps_no_part_of_its_requests(pieces: list[bytes]) -> None:
+    """It is part of a reference cycle, so it stays in memory until the garbage collector runs, which is rare."""
     gc.collect()
     gc.disable()
     try:
@@ -104,7 +104,7 @@ def test_a_connection_that_is_closed_keeps_nothing_of_what_it_was_sent(pieces: l
 
 
 @pytest.mark.parametrize("behind", [b"\r\n", b"\n\r\n\r", b"\r\n" * 100])
-def test_empty_lines_behind_a_request_begin_no_other_one(behind: bytes) -> None:
+def test_empty_lines_behind_a_request_are_ignored(behind: bytes) -> None:
     for pieces in ([GET + behind], [GET, behind], [GET, *(bytes([byte]) for byte in behind)]):
         wire = heard(pieces)
         assert wire.closed_at == pytest.approx(75, abs=1)
