@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import msgspec
@@ -62,6 +63,7 @@ class Registry:
         self._revision = 0
         self._loaded = 0
         self._noted = 0
+        self._is_noted = True
         self._changed = ChangedDocuments(documents)
         self.catalog = Catalog()
         self.rates = Rates()
@@ -99,7 +101,11 @@ class Registry:
         return self._revision
 
     async def refresh(self) -> None:
-        """Load the configuration again if another process has changed it."""
+        """Load the configuration again if it was changed, also by a change of this process that failed half-way."""
+        if not self._is_noted:
+            async with self._changing:
+                await self._note_change()
+                self._is_noted = True
         if await self._stored_revision() != self._loaded:
             await self.load()
 
@@ -154,7 +160,7 @@ class Registry:
 
     async def put_destination(self, destination: Destination) -> Destination:
         """Store a destination and put it in force; raises ``Conflict`` when its version is not the stored one."""
-        async with self._changing:
+        async with self._change():
             code = destination.code
             version = await self._documents.put(
                 DESTINATIONS, code, msgspec.json.encode(destination), version=destination.version
@@ -167,7 +173,7 @@ class Registry:
 
     async def put_subscription(self, subscription: Subscription) -> Subscription:
         """Store a subscription and put it in force; raises ``Conflict`` when its version is not the stored one."""
-        async with self._changing:
+        async with self._change():
             return await self._put_subscription(subscription)
 
     async def _put_subscription(self, subscription: Subscription) -> Subscription:
@@ -191,19 +197,14 @@ class Registry:
         StoreError
             The store does not answer any more; as before. What was stored may be put again.
         """
-        async with self._changing:
-            try:
-                made = await self._put_many(
-                    DESTINATIONS, destinations, lambda one: (one.code, msgspec.json.encode(one), one.version)
-                )
-                stored = await self._put_many(
-                    SUBSCRIPTIONS, subscriptions, lambda one: (_key(*one.key), self._seal(one), one.version)
-                )
-            except BaseException:
-                self._loaded = -1
-                raise
-            finally:
-                await self._note_change()
+        async with self._change():
+            made = await self._put_many(
+                DESTINATIONS, destinations, lambda one: (one.code, msgspec.json.encode(one), one.version)
+            )
+            stored = await self._put_many(
+                SUBSCRIPTIONS, subscriptions, lambda one: (_key(*one.key), self._seal(one), one.version)
+            )
+            await self._note_change()
             again = {one.code for one in made} | {_key(*one.key) for one in stored}
             for key in sorted(again & self.catalog.removed):
                 await self._documents.delete(REMOVED, key)
@@ -233,7 +234,7 @@ class Registry:
 
         At most ``MOST_REMOVED`` are remembered as removed, so no more may be removed at once.
         """
-        async with self._changing:
+        async with self._change():
             removed = await self._record_removal([*(_key(*key) for key in keys), *codes])
             for key in keys:
                 await self._documents.delete(SUBSCRIPTIONS, _key(*key))
@@ -244,7 +245,7 @@ class Registry:
 
     async def pause(self, key: tuple[str, str], reason: str) -> None:
         """Pause a subscription, with the reason; no effect when it is paused or gone."""
-        async with self._changing:
+        async with self._change():
             found = self.catalog.subscriptions.get(key)
             if found is not None and not found.paused:
                 await self._put_subscription(msgspec.structs.replace(found, paused=True, paused_reason=reason))
@@ -259,7 +260,7 @@ class Registry:
         Conflict
             Another process changed the subscription, which is not known here yet.
         """
-        async with self._changing:
+        async with self._change():
             found = self.catalog.subscriptions.get(key)
             if found is not None:
                 doubted = max(until, found.doubted_until + 1)
@@ -267,7 +268,7 @@ class Registry:
 
     async def remove_destination(self, code: str) -> None:
         """Remove a destination without subscriptions."""
-        async with self._changing:
+        async with self._change():
             removed = await self._record_removal([code])
             await self._documents.delete(DESTINATIONS, code)
             await self._note_change()
@@ -275,7 +276,7 @@ class Registry:
 
     async def remove_subscription(self, destination: str, name: str) -> None:
         """Remove a subscription; its open deliveries are the caller's to cancel."""
-        async with self._changing:
+        async with self._change():
             removed = await self._record_removal([_key(destination, name)])
             await self._documents.delete(SUBSCRIPTIONS, _key(destination, name))
             await self._note_change()
@@ -283,7 +284,7 @@ class Registry:
 
     async def keep_put_back(self) -> None:
         """Accept what was put back into an emptied store as the configuration; nothing else changes."""
-        async with self._changing:
+        async with self._change():
             await self._documents.delete(SETTINGS, NOTE)
             await self._note_change()
             self.put_back = None
@@ -296,7 +297,7 @@ class Registry:
         the configuration lacks count as removed, so that such messages are dropped and their deliveries canceled. May
         be called again.
         """
-        async with self._changing:
+        async with self._change():
             put_back = self.put_back.documents if self.put_back is not None else ()
             doomed = [
                 (collection, key)
@@ -313,7 +314,7 @@ class Registry:
 
     async def set_rates(self, rates: Rates) -> None:
         """Change the store rates of the processes; in force at once."""
-        async with self._changing:
+        async with self._change():
             await self._documents.put(SETTINGS, RATES, msgspec.json.encode(rates))
             await self._note_change()
             self.rates = rates
@@ -321,7 +322,7 @@ class Registry:
 
     async def set_preference(self, preference: Preference) -> None:
         """Choose the cluster that every process publishes to; in force at once, and told to the listeners."""
-        async with self._changing:
+        async with self._change():
             await self._documents.put(SETTINGS, PREFERENCE, msgspec.json.encode(preference))
             await self._note_change()
             self.preference = preference
@@ -342,16 +343,14 @@ class Registry:
             One was sealed with a key that is not known here.
         """
         done = 0
-        async with self._changing:
-            try:
-                for found in await self._documents.list(SUBSCRIPTIONS):
-                    if self._is_stale(found):
-                        sealed = self._seal(self._unseal(found))
-                        await self._documents.put(SUBSCRIPTIONS, found.key, sealed, version=found.version)
-                        done += 1
-            finally:
-                if done:
-                    await self._note_change()
+        async with self._change():
+            for found in await self._documents.list(SUBSCRIPTIONS):
+                if self._is_stale(found):
+                    sealed = self._seal(self._unseal(found))
+                    await self._documents.put(SUBSCRIPTIONS, found.key, sealed, version=found.version)
+                    done += 1
+            if done:
+                await self._note_change()
         await self.load()
         return done
 
@@ -389,6 +388,16 @@ class Registry:
     def _removed_but(self, key: str) -> Iterable[str] | None:
         """Return the keys on record as removed without one that was made again; None when it is not among them."""
         return self.catalog.removed - {key} if key in self.catalog.removed else None
+
+    @asynccontextmanager
+    async def _change(self) -> AsyncIterator[None]:
+        """Make one change at a time; one that fails may be stored in part: the next ``refresh`` notes and reads it."""
+        async with self._changing:
+            try:
+                yield
+            except BaseException:
+                self._is_noted = False
+                raise
 
     async def _note_change(self) -> None:
         """Raise the revision in the store, so that other processes load again; several changes at once add up."""

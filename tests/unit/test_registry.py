@@ -14,7 +14,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.retry import Exponential, RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.subscription import Secret, Subscription
-from bus.errors import ConfigurationError, Conflict, NotFound, SpoolError
+from bus.errors import ConfigurationError, Conflict, NotFound, SpoolError, StoreError
 from bus.registry import (
     COLLECTIONS,
     MARK,
@@ -371,6 +371,51 @@ async def test_a_change_that_could_not_be_put_in_force_comes_into_force_by_itsel
     assert "orders" not in registry.catalog.destinations
     await registry.refresh()
     assert registry.destination("orders").version == 1
+
+
+class Full(MemoryStore):
+    """A store that takes so many more writes of documents."""
+
+    left = 100
+
+    async def put(self, collection, key, value, *, version=None):
+        if not self.left:
+            raise StoreError("the disk is full")
+        self.left -= 1
+        return await super().put(collection, key, value, version=version)
+
+
+@pytest.mark.parametrize("kept", range(3))
+async def test_a_change_that_is_stored_in_part_comes_into_force_everywhere(kept: int) -> None:
+    store = Full()
+    ours, theirs = await reloaded(store), await reloaded(store)
+    orders = await ours.put_destination(ORDERS)
+    store.left = kept
+    billing, audit = BILLING, msgspec.structs.replace(BILLING, name="audit")
+    with pytest.raises(StoreError):
+        await ours.put_all([orders], [billing, audit])
+    with pytest.raises(StoreError):
+        await ours.refresh()
+    store.left = 100
+    for registry in (ours, theirs):
+        await registry.refresh()
+        assert registry.destination("orders").version == 1 + (kept > 0)
+        assert len(registry.catalog.subscriptions) == max(0, kept - 1)
+    if kept == 0:  # what is not in the store can be put again
+        assert await ours.put_subscription(billing)
+    else:
+        with pytest.raises(Conflict):
+            await theirs.put_destination(orders)
+
+
+async def test_what_another_process_stored_and_did_not_note_is_found_by_a_conflict(store: MemoryStore) -> None:
+    ours, theirs = await reloaded(store), await reloaded(store)
+    await store.put("destinations", "orders", msgspec.json.encode(ORDERS))
+    with pytest.raises(Conflict):
+        await ours.put_destination(ORDERS)
+    for registry in (ours, theirs):
+        await registry.refresh()
+        assert registry.destination("orders").version == 1
 
 
 async def test_what_was_removed_is_remembered_until_it_is_made_again(registry: Registry, store: MemoryStore) -> None:
