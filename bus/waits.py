@@ -25,7 +25,7 @@ async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> 
         It took longer. What the work raises is raised as it is.
     """
     task = asyncio.create_task(work)
-    task.add_done_callback(_noticed)
+    task.add_done_callback(noticed)
     try:
         await asyncio.wait({task}, timeout=within)
     finally:
@@ -36,7 +36,7 @@ async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> 
     return task.result()
 
 
-def _noticed(task: asyncio.Task[Any]) -> None:
+def noticed(task: asyncio.Task[Any]) -> None:
     """Take notice of an error: whoever was cancelled meanwhile does not, and the loop would log it."""
     if not task.cancelled():
         task.exception()

@@ -15,7 +15,7 @@ from pymongo import DeleteMany, DeleteOne, UpdateOne
 from bus.domain.delivery.delivery import Compensation, rewound
 from bus.ports.store import NEVER, KeyRows, Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
-from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import Damaged
 from bus.stores.mongodb.indexes import COMPENSATIONS
@@ -44,10 +44,13 @@ class Compensations:
     def __init__(self, connection: Connection, bodies: Bodies, damaged: DamagedDocuments) -> None:
         self._connection = connection
         self._damaged = damaged
-        self._rows = connection[COMPENSATIONS]
         self._bodies = bodies
         self._leasing = asyncio.Lock()
         self._turn: LaneKey = ("", "")
+
+    @property
+    def _rows(self) -> Collection:
+        return self._connection[COMPENSATIONS]
 
     async def change(self, rows: Sequence[Compensation], endings: Iterable[Ending]) -> None:
         """Delete the rows of finished deliveries, then insert rows where they are newer; durable when it returns."""

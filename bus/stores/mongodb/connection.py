@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
+import pymongo
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConfigurationError as DriverConfigurationError
-from pymongo.errors import InvalidName, InvalidURI, ServerSelectionTimeoutError
+from pymongo.errors import InvalidName, InvalidOperation, InvalidURI, ServerSelectionTimeoutError
 from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
 from pymongo.read_concern import ReadConcern
 
 from bus.errors import ConfigurationError
 from bus.stores.mongodb.errors import translate, translating
-from bus.waits import cancelled_once
+from bus.waits import noticed
 
 Form = dict[str, Any]
 Collection = AsyncCollection[Form]
 Value = TypeVar("Value")
 
 DATABASE: Final = "bus"
-DEADLINE: Final = 5.0  # seconds for one exchange with the server
+DEADLINE: Final = 5.0  # seconds for one exchange with the server; the driver keeps it
+_GRACE: Final = 1.0  # seconds after which a call that has not ended by its deadline is left alone
 _BATCH: Final = 1_000
 _MAJORITY: Final = ReadConcern("majority")
+_log = logging.getLogger(__name__)
 _TURN: Final = 0.02
-_SHORT_MS: Final = 2_000  # to find a server, to get a connection of the pool
+_SHORT: Final = 2.0  # seconds to find a server
+_SHORT_MS: Final = 2_000
 _KNOWN_AWAY: Final = 1.0  # seconds for which nobody waits for a server again
 _CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not found says why
 
@@ -91,18 +96,23 @@ class Connection:
     """
 
     def __init__(self, url: str, database: str = "") -> None:
+        self._url = url
+        self._name = database
         self._losses = _Losses()
         self._missed: ServerSelectionTimeoutError | None = None
         self._missed_at = 0.0
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._client, self._database = self._open()
+
+    def _open(self) -> tuple[AsyncMongoClient[Form], AsyncDatabase[Form]]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)  # an option of the URL that is unknown or impossible
-                self._client: AsyncMongoClient[Form] = AsyncMongoClient(url, event_listeners=[self._losses], **OPTIONS)
-            self._database: AsyncDatabase[Form] = (
-                self._client[database] if database else self._client.get_default_database(DATABASE)
-            )
+                client: AsyncMongoClient[Form] = AsyncMongoClient(self._url, event_listeners=[self._losses], **OPTIONS)
+            return client, client[self._name] if self._name else client.get_default_database(DATABASE)
         except (DriverConfigurationError, InvalidName, InvalidURI, UserWarning, ValueError) as error:
-            why = type(error).__name__ if "@" in url else f"{type(error).__name__}: {error}"  # no password in a log
+            # No password in a log.
+            why = type(error).__name__ if "@" in self._url else f"{type(error).__name__}: {error}"
             raise ConfigurationError(
                 f"the store's URL cannot be used: {why}",
                 hint="write it as mongodb://USER:PASSWORD@HOST:PORT/DATABASE?replicaSet=NAME, "
@@ -131,6 +141,9 @@ class Connection:
     async def exchange(self, what: str, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         """Do one exchange with the server within a deadline, and raise the store's errors; ``what`` is for their text.
 
+        It is never cancelled, as the driver may lose a lock by that: a caller that is cancelled leaves it to its
+        deadline, until when it may take effect.
+
         Raises
         ------
         StoreUnavailable
@@ -142,13 +155,51 @@ class Connection:
         now = asyncio.get_running_loop().time
         if self._missed is not None and now() - self._missed_at < _KNOWN_AWAY and not self._has_server:
             raise translate(self._missed, what) from self._missed
+        client, call = self._client, self._start(self._within_deadline(work))
         with translating(what):
             try:
-                return await cancelled_once(work(), within=DEADLINE)
+                await asyncio.wait({call}, timeout=DEADLINE + _GRACE)
+                if not call.done():
+                    # This process may have stood still: then the driver has not seen its deadline yet.
+                    await asyncio.wait({call}, timeout=_GRACE)
+                if not call.done():
+                    self._renew(client)
+                    raise TimeoutError
+                return call.result()
             except ServerSelectionTimeoutError as missed:
                 # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
                 self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()
                 raise
+            except InvalidOperation as error:
+                if client is self._client:
+                    raise
+                raise TimeoutError from error  # the client was closed, as calls of others did not end
+
+    def _start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
+        """Have work go on whatever becomes of its caller."""
+        call = asyncio.create_task(work)
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(noticed)
+        return call
+
+    def _renew(self, stuck: AsyncMongoClient[Form]) -> None:
+        """Go on with another client than one whose calls neither end nor fail."""
+        if stuck is self._client:
+            _log.error(
+                "calls to MongoDB neither end nor fail; the bus connects anew (%d calls are left)", len(self._calls)
+            )
+            self._losses.count += 1
+            self._client, self._database = self._open()
+            self._start(stuck.close())
+
+    async def _within_deadline(self, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
+        with pymongo.timeout(DEADLINE):
+            if not self._has_server:
+                # Or the driver would look for one until the deadline.
+                with pymongo.timeout(_SHORT):
+                    await self._client.admin.command("ping")
+            return await work()
 
     async def find(
         self,
@@ -184,3 +235,5 @@ class Connection:
         # The driver forgets the socket of a monitor that is connecting at this moment; one turn later it has failed.
         await asyncio.sleep(_TURN)
         await self._client.close()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=DEADLINE)

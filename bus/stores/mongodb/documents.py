@@ -12,7 +12,7 @@ from pymongo.errors import DuplicateKeyError
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import Document, changed_meanwhile
 from bus.sentences import sentence
-from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import Damaged
 from bus.stores.mongodb.indexes import DOCUMENTS
@@ -30,7 +30,10 @@ class Documents:
     def __init__(self, connection: Connection, damaged: DamagedDocuments) -> None:
         self._connection = connection
         self._damaged = damaged
-        self._documents = connection[DOCUMENTS]
+
+    @property
+    def _documents(self) -> Collection:
+        return self._connection[DOCUMENTS]
 
     async def get(self, collection: str, key: str) -> Document | None:
         """Return one document."""

@@ -15,7 +15,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.errors import StoreError
 from bus.stores.mongodb.bodies import reference_of
-from bus.stores.mongodb.connection import Connection, Form
+from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes, translate_write
 from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
@@ -67,7 +67,6 @@ class Merge:
         self.wrote = False
         self._connection = connection
         self._damaged = damaged
-        self._traces = connection[label.traces]
         self._writes: defaultdict[str, list[Write]] = defaultdict(list)
         self._blind: set[str] = set()
         for write in writes:
@@ -78,6 +77,10 @@ class Merge:
                 self._writes[write.message_id].append(write)
         self._open = set(self._writes)
         self._refused: StoreError | None = None
+
+    @property
+    def _traces(self) -> Collection:
+        return self._connection[self.label.traces]
 
     @property
     def done(self) -> bool:

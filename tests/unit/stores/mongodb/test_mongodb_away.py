@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -13,13 +14,13 @@ import pytest
 
 from bus.errors import StoreUnavailable
 from bus.stores.mongodb import connection
-from bus.stores.mongodb.connection import OPTIONS, Connection
+from bus.stores.mongodb.connection import Connection
 from tests.harness.process import free_port
 
 
 @pytest.fixture
 async def away(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connection]:
-    monkeypatch.setitem(OPTIONS, "serverSelectionTimeoutMS", 500)
+    monkeypatch.setattr(connection, "_SHORT", 0.5)
     monkeypatch.setattr(connection, "_KNOWN_AWAY", 60.0)
     made = Connection(f"mongodb://127.0.0.1:{free_port()}/bus")
     yield made
@@ -59,6 +60,60 @@ async def test_calls_that_two_deadlines_end_at_once_leave_the_driver_as_it_was(
     assert {type(one) for one in cut} == {TimeoutError}
     async with asyncio.timeout(5):
         await ask(away)
+
+
+async def test_a_process_that_stood_still_leaves_the_driver_as_it_was(
+    away: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadlines of the bus and of the driver are over at once; Python 3.11 lost a lock by two cancellations."""
+    monkeypatch.setattr(connection, "_KNOWN_AWAY", 0.0)
+    monkeypatch.setattr(connection, "DEADLINE", 0.7)
+
+    async def ask_again() -> None:
+        while True:
+            with suppress(StoreUnavailable):
+                await away.find("documents", {})
+
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(ask_again()) for _ in range(100)]
+        for _ in range(3):
+            await asyncio.sleep(0.6)
+            time.sleep(0.8)  # noqa: ASYNC251 - stands still
+        for one in asking:
+            one.cancel()
+    async with asyncio.timeout(5):
+        assert await ask(away) < 2
+
+
+async def test_a_call_whose_caller_is_cancelled_goes_on(away: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "_has_server", True)
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+        ended.set()
+
+    call = asyncio.create_task(away.exchange("wait", work))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+
+async def test_calls_that_do_not_end_get_another_client(
+    away: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connection, "DEADLINE", 0.6)
+    monkeypatch.setattr(connection, "_GRACE", 0.1)
+    before = away.database.client
+    hung = [away.exchange("wait", asyncio.Event().wait) for _ in range(3)]
+    monkeypatch.setattr(Connection, "_has_server", True)
+    for one in await asyncio.gather(*hung, return_exceptions=True):
+        assert isinstance(one, StoreUnavailable)
+    assert away.database.client is not before
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 class Condition(dict[str, Any]):
