@@ -374,7 +374,7 @@ async def test_a_change_that_could_not_be_put_in_force_comes_into_force_by_itsel
 
 
 class Full(MemoryStore):
-    """A store that takes so many more writes of documents."""
+    """A store whose writes of documents fail once ``left`` is 0."""
 
     left = 100
 

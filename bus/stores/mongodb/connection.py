@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 DATABASE: Final = "bus"
 DEADLINE: Final = 5.0  # seconds for one exchange with the server; the driver keeps it
-_GRACE: Final = 1.0  # seconds after which a call that has not ended by its deadline is left alone
+_GRACE: Final = 1.0  # seconds after its deadline until a call is abandoned
 _BATCH: Final = 1_000
 _MAJORITY: Final = ReadConcern("majority")
 _log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ class Connection:
             try:
                 await asyncio.wait({call}, timeout=DEADLINE + _GRACE)
                 if not call.done():
-                    # This process may have stood still: then the driver has not seen its deadline yet.
+                    # After a suspension of this process the driver has not checked its deadline yet.
                     await asyncio.wait({call}, timeout=_GRACE)
                 if not call.done():
                     self._renew(client)
@@ -173,10 +173,10 @@ class Connection:
             except InvalidOperation as error:
                 if client is self._client:
                     raise
-                raise TimeoutError from error  # the client was closed, as calls of others did not end
+                raise TimeoutError from error  # another call has replaced the client
 
     def _start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
-        """Have work go on whatever becomes of its caller."""
+        """Start a call that continues when its caller is cancelled."""
         call = asyncio.create_task(work)
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
@@ -184,10 +184,11 @@ class Connection:
         return call
 
     def _renew(self, stuck: AsyncMongoClient[Form]) -> None:
-        """Go on with another client than one whose calls neither end nor fail."""
+        """Replace a client whose calls neither end nor fail."""
         if stuck is self._client:
             _log.error(
-                "calls to MongoDB neither end nor fail; the bus connects anew (%d calls are left)", len(self._calls)
+                "calls to MongoDB neither end nor fail; the client is replaced (%d calls are abandoned)",
+                len(self._calls),
             )
             self._losses.count += 1
             self._client, self._database = self._open()
@@ -196,7 +197,7 @@ class Connection:
     async def _within_deadline(self, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         with pymongo.timeout(DEADLINE):
             if not self._has_server:
-                # Or the driver would look for one until the deadline.
+                # The driver itself would search until the deadline.
                 with pymongo.timeout(_SHORT):
                     await self._client.admin.command("ping")
             return await work()

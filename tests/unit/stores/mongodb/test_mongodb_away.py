@@ -62,10 +62,10 @@ async def test_calls_that_two_deadlines_end_at_once_leave_the_driver_as_it_was(
         await ask(away)
 
 
-async def test_a_process_that_stood_still_leaves_the_driver_as_it_was(
+async def test_the_driver_works_after_a_suspension_of_the_process(
     away: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The deadlines of the bus and of the driver are over at once; Python 3.11 lost a lock by two cancellations."""
+    """Deadlines of the bus and of the driver expire at once; two cancellations lost a lock in Python 3.11."""
     monkeypatch.setattr(connection, "_KNOWN_AWAY", 0.0)
     monkeypatch.setattr(connection, "DEADLINE", 0.7)
 
@@ -78,31 +78,34 @@ async def test_a_process_that_stood_still_leaves_the_driver_as_it_was(
         asking = [group.create_task(ask_again()) for _ in range(100)]
         for _ in range(3):
             await asyncio.sleep(0.6)
-            time.sleep(0.8)  # noqa: ASYNC251 - stands still
+            time.sleep(0.8)  # noqa: ASYNC251 - the suspension
         for one in asking:
             one.cancel()
     async with asyncio.timeout(5):
         assert await ask(away) < 2
 
 
-async def test_a_call_whose_caller_is_cancelled_goes_on(away: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_continues_when_its_caller_is_cancelled(away: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Connection, "_has_server", True)
-    ended = asyncio.Event()
+    begun, released, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
-        await asyncio.sleep(0.05)
+        begun.set()
+        await released.wait()
         ended.set()
 
     call = asyncio.create_task(away.exchange("wait", work))
-    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await begun.wait()
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
+    released.set()
     async with asyncio.timeout(5):
         await ended.wait()
 
 
-async def test_calls_that_do_not_end_get_another_client(
+async def test_a_client_whose_calls_do_not_end_is_replaced(
     away: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connection, "DEADLINE", 0.6)
