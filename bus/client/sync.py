@@ -59,7 +59,8 @@ class Bus:
     fallback_timeout
         Seconds within which `send` has the receiver take a message that the disk refuses; 0 turns that off.
     backoff_first, backoff_longest
-        Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter).
+        Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter); no
+        wait is longer than the failures have lasted.
     sweep_seconds
         How often directories of processes that are gone are looked for.
     events

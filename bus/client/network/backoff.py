@@ -12,6 +12,9 @@ LONGEST_RETRY_AFTER: Final = 600.0
 class Backoff:
     """Exponential backoff with full jitter, for ever; a Retry-After is honoured, up to 10 minutes.
 
+    No wait is longer than ``first`` and the time for which the failures have lasted, whatever the jitter, so that the
+    end of an outage is noticed after at most as much time as it took.
+
     Parameters
     ----------
     first, longest
@@ -25,12 +28,16 @@ class Backoff:
         self._longest = longest
         self._random = random
         self._asked = False
+        self._since = 0.0
         self.failures = 0
         self.due = 0.0
 
     def fail(self, now: float, retry_after: float | None = None) -> None:
         """Count a failure and set when the next try is ``due``, in monotonic seconds."""
-        bound = min(self._longest, self._first * 2.0 ** min(self.failures, _MOST_DOUBLINGS))
+        if not self.failures:
+            self._since = now
+        doubled = self._first * 2.0 ** min(self.failures, _MOST_DOUBLINGS)
+        bound = min(self._longest, doubled, self._first + now - self._since)
         self.failures += 1
         self._asked = retry_after is not None
         asked = min(retry_after or 0.0, LONGEST_RETRY_AFTER)
