@@ -14,6 +14,7 @@ import msgspec
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.pulse import BEAT, Pulse
 from bus.domain.delivery.shares import Shares, View
+from bus.domain.health.vitals import GoneProcess
 from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
@@ -28,10 +29,9 @@ _SILENT: Final = 5.0
 _ROTATE: Final = 10.0
 _ASK: Final = 0.1
 _FORGOTTEN: Final = 600.0
+_FORGOTTEN_WITH_RECORDS: Final = 86_400.0
 _SHARED_WITHIN: Final = 10.0
 _AHEAD_FOR: Final = 10.0
-# The value that the others write into the document of a process that they have declared gone.
-_GONE: Final = b""
 
 Probe = Callable[[Member], Awaitable[bool]]
 Listener = Callable[[], Awaitable[None]]
@@ -68,6 +68,12 @@ class _Unread(NamedTuple):
 
     document: Document
     at: float
+    gone: GoneProcess | None
+
+    def is_forgotten(self, now: float) -> bool:
+        """Whether nobody needs it any more."""
+        has_records = self.gone is not None and self.gone.records > 0
+        return now - self.at > (_FORGOTTEN_WITH_RECORDS if has_records else _FORGOTTEN)
 
 
 class Members:
@@ -143,6 +149,25 @@ class Members:
     def all(self) -> list[Member]:
         """Every process that is alive, this one first."""
         return [self._me, *self.others]
+
+    @property
+    def gone(self) -> list[GoneProcess]:
+        """Those that ended without a word, until they are back, are swept, or were gone for ten minutes.
+
+        One with records on its disk is forgotten after a day.
+        """
+        return [unread.gone for unread in self._unread.values() if unread.gone is not None]
+
+    async def forget(self, owners: AbstractSet[str]) -> None:
+        """Forget processes that are gone and have nothing on their disks any more.
+
+        Raises
+        ------
+        StoreError
+            Some are not forgotten.
+        """
+        for owner in [one.owner for one in self.gone if one.owner in owners]:
+            await self._documents.delete(COLLECTION, owner)
 
     def seen(self, owner: str) -> float:
         """Return how many seconds ago a process told of itself last; 0 for this one and for one that is not known."""
@@ -347,7 +372,7 @@ class Members:
         member = self._read(document)
         if member is None:
             self._sights.pop(owner, None)
-            self._unread[owner] = _Unread(document, now)
+            self._unread[owner] = _Unread(document, now, _gone(document))
         else:
             self._unread.pop(owner, None)
             ahead = max(0, member.told_at - self._clock.now())
@@ -357,12 +382,10 @@ class Members:
 
     def _read(self, document: Document) -> Member | None:
         """Return what a process tells; None when it was declared gone, or is of another version."""
-        if document.value == _GONE:
-            return None
         try:
             return msgspec.json.decode(document.value, type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if document.key not in self._unread:
+            if document.key not in self._unread and _gone(document) is None:
                 _log.warning("the process %s is of another version; it is left out", document.key)
             return None
 
@@ -374,7 +397,7 @@ class Members:
         for sight, lives in zip(silent, answers, strict=True):
             if not lives:
                 await self._declare_gone(sight)
-        for owner in [owner for owner, unread in self._unread.items() if now - unread.at > _FORGOTTEN]:
+        for owner in [owner for owner, unread in self._unread.items() if unread.is_forgotten(now)]:
             await self._documents.delete(COLLECTION, owner)
 
     async def _declare_gone(self, sight: _Sight) -> None:
@@ -385,7 +408,9 @@ class Members:
             return
         try:
             # It must learn of it, or it would go on with permits that others have by then.
-            await self._documents.put(COLLECTION, member.owner, _GONE, version=sight.document.version)
+            await self._documents.put(
+                COLLECTION, member.owner, msgspec.json.encode(_declared_gone(member)), version=sight.document.version
+            )
         except Conflict:
             return  # it has told of itself meanwhile
         _log.warning("process %s (%s, %s) is gone", member.node, member.owner, ", ".join(member.roles))
@@ -427,3 +452,15 @@ class Members:
         if len(shares.view.owners) > 1 and shares.is_settled and now - self._settled_at >= _ROTATE:
             return shares.view.rotation + 1
         return shares.view.rotation
+
+
+def _declared_gone(member: Member) -> GoneProcess:
+    records = sum(spool.records for spool in member.spools.values())
+    return GoneProcess(member.owner, member.node, member.url, member.roles, member.told_at, records)
+
+
+def _gone(document: Document) -> GoneProcess | None:
+    try:
+        return msgspec.json.decode(document.value, type=GoneProcess)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

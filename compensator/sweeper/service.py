@@ -160,12 +160,14 @@ class SweeperService:
             _log.info("the directory %s of a process that is gone is removed", directory)
 
     async def _free(self, directory: Path) -> None:
-        """Give up the orders that processes kept which are gone, and of whose queues nothing is left."""
-        if not self._context.leaders.keeps_any(gone_from(directory)):
+        """Forget processes that are gone and of whose queues nothing is left, and give up the orders that they kept."""
+        names, members = gone_from(directory), self._context.members
+        if not self._context.leaders.keeps_any(names) and not any(one.owner in names for one in members.gone):
             return
         with hold_gone(directory) as gone:
             emptied = {name for name, roles in gone.items() if is_emptied(directory, roles)}
             count = await self._context.leaders.release_all(emptied)
+            await members.forget(emptied)
         if count:
             _log.info("%d orders that processes of %s kept are free for others", count, directory)
 

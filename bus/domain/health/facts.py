@@ -13,6 +13,7 @@ from bus.domain.health.vitals import (
     BrokerFigures,
     CertificateFigures,
     DiskFigures,
+    GoneProcess,
     ProducerFigures,
     RejectedFigures,
     SpoolFigures,
@@ -104,6 +105,8 @@ class Facts(NamedTuple):
         The roles that live processes have.
     dead
         Deliveries that died within the last hour, by subscription; None while the store does not tell.
+    gone
+        Processes that ended without a word.
     orphans
         How many queues of processes that are gone wait, by the host that sees them.
     rejected
@@ -144,6 +147,7 @@ class Facts(NamedTuple):
     subscriptions: Collection[Subscription] = ()
     publishing: Sequence[Publishing] = ()
     dead: Mapping[Lane, int] | None = {}
+    gone: Sequence[GoneProcess] = ()
     orphans: Mapping[str, int] = {}
     rejected: Sequence[RejectedFigures] = ()
     turned_away: Sequence[TurnedAwayFigures] = ()

@@ -32,6 +32,20 @@ class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
         return self.bytes / self.limit if self.limit else 0.0
 
 
+class GoneProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process that ended without a word, as the others write it into its document.
+
+    ``gone_since`` (ms) is when it told of itself last; ``records`` wait on its disk.
+    """
+
+    owner: str
+    node: str
+    url: str
+    roles: tuple[str, ...]
+    gone_since: int
+    records: int
+
+
 class DiskFigures(msgspec.Struct, frozen=True, array_like=True):
     """The disk that a directory of a process is on.
 

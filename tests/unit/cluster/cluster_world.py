@@ -8,6 +8,7 @@ from typing import Any
 
 from bus.cluster.member import COLLECTION, Held, Member
 from bus.cluster.members import Members
+from bus.domain.health.vitals import SpoolFigures
 from bus.errors import StoreUnavailable
 from bus.ports.store import Document
 from bus.testing.clock import ManualClock
@@ -88,6 +89,7 @@ class Process:
         self.probed: list[str] = []
         self.answers = True
         self.held: dict[str, Held] = {}
+        self.records = 0
         self.probe = self._reaches
         self._task: asyncio.Task[None] | None = None
         self.members = self._born()
@@ -113,7 +115,8 @@ class Process:
 
     def _describe(self, me: Member) -> Member:
         fields = {name: getattr(me, name) for name in me.__struct_fields__}
-        return Member(**fields | {"revision": self.revision, "held": self.held})
+        spools = {"direct": SpoolFigures(self.records, 0, 0, 0, None)}
+        return Member(**fields | {"revision": self.revision, "held": self.held, "spools": spools})
 
     async def _probe(self, member: Member) -> bool:
         self.probed.append(member.owner)

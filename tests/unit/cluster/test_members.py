@@ -430,13 +430,43 @@ async def test_what_was_readable_and_is_no_longer_is_left_out(world: World) -> N
     assert a.members.others == []
 
 
-async def test_who_was_buried_is_forgotten_after_a_while(world: World) -> None:
-    _, b = await both(world)
+async def test_who_is_gone_is_told_of_and_forgotten_after_a_while(world: World) -> None:
+    a, b = await both(world)
+    last = world.clock.now()
     await b.kill()
     await world.clock.advance(10)
-    assert (await world.documents())["b"] == b""
+    (gone,) = a.members.gone
+    assert (gone.owner, gone.node, gone.roles, gone.records) == ("b", "b", ("dispatcher",), 0)
+    assert abs(gone.gone_since - last) <= 1000
     await world.clock.advance(620)
     assert list(await world.documents()) == ["a"]
+    assert a.members.gone == []
+
+
+async def test_who_is_gone_with_records_is_told_of_until_it_is_swept_or_a_day_is_over(world: World) -> None:
+    a, b = await both(world)
+    b.records = 7
+    await world.clock.advance(2)
+    await b.kill()
+    await world.clock.advance(3600)
+    assert [one.records for one in a.members.gone] == [7]
+    await a.members.forget({"a", "c"})
+    await world.clock.advance(2)
+    assert len(a.members.gone) == 1
+    await a.members.forget({"b"})
+    await world.clock.advance(2)
+    assert (a.members.gone, list(await world.documents())) == ([], ["a"])
+
+
+async def test_who_is_back_is_gone_no_more(world: World) -> None:
+    a, b = await both(world)
+    await b.kill()
+    await world.clock.advance(10)
+    assert len(a.members.gone) == 1
+    b.start()
+    await world.clock.advance(10)
+    assert a.members.gone == []
+    assert [one.owner for one in a.members.others] == ["b"]
 
 
 async def test_a_restart_under_the_same_name_keeps_its_share(world: World) -> None:

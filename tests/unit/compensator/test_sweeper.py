@@ -19,6 +19,7 @@ from bus.client.spooling.line import Line, encode_line
 from bus.clock import SystemClock
 from bus.cluster.leaders import COLLECTION, Lead, Task
 from bus.cluster.member import Member
+from bus.domain.health.vitals import GoneProcess
 from bus.domain.identity import new_id
 from bus.domain.message import encode_message
 from bus.ports.spool import NewRecord
@@ -43,6 +44,7 @@ class Ground:
         self.root = root
         self.world = world
         self.members: list[Member] = []
+        self.gone: list[GoneProcess] = []
         settings = SimpleNamespace(sweep=f"{root}, {root / 'none'}", sweep_idle=IDLE, data=root, api_key="")
         context = SimpleNamespace(
             settings=settings,
@@ -52,13 +54,16 @@ class Ground:
             events=world.events,
             spans=world.spans,
             clock=SystemClock(),
-            members=SimpleNamespace(all=self.members),
+            members=SimpleNamespace(all=self.members, gone=self.gone, forget=self.forget),
             leaders=leading(world.store, alone(world.store, SystemClock()), SystemClock()),
             peers=None,
             rollups=world.rollups,
             own_events=OwnEvents(world.store, lambda: False),
         )
         self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]
+
+    async def forget(self, owners: set[str]) -> None:
+        self.gone[:] = [one for one in self.gone if one.owner not in owners]
 
     async def direct(self, data: Path, *, idle: bool = True) -> Path:
         """Leave a dispatcher's queue behind."""
@@ -323,3 +328,16 @@ async def test_a_process_does_not_come_back_while_its_order_is_given_to_others(
     assert names
     assert former not in names
     assert not leaders.keeps_any({former})
+
+
+async def test_a_process_that_is_gone_is_told_of_until_its_queues_are_empty(ground: Ground) -> None:
+    with claim_name(ground.root, ("dispatcher", "receiver")) as former:
+        pass
+    ground.gone += [GoneProcess(name, "n", "u", ("dispatcher",), 1, 1) for name in (former, "elsewhere")]
+    await ground.direct(ground.root, idle=False)
+    await ground.sweep()
+    assert [one.owner for one in ground.gone] == [former, "elsewhere"]
+    age(ground.root / "direct")
+    await ground.sweep()
+    await ground.sweep()
+    assert [one.owner for one in ground.gone] == ["elsewhere"]

@@ -1,4 +1,4 @@
-"""Processes: roles that nobody has, parts that are not well, queues of processes that are gone."""
+"""Processes: roles that nobody has, those that are gone, parts that are not well, queues that are left."""
 
 from __future__ import annotations
 
@@ -30,6 +30,29 @@ def roles(facts: Facts) -> Iterator[Alarm]:
                 subject=role,
                 cause=f"role:{role}",
             )
+
+
+def gone(facts: Facts) -> Iterator[Alarm]:
+    """Yield the processes that ended without a word; one whose role nobody has now belongs to that incident."""
+    for one in facts.gone:
+        missing = next((role for role in one.roles if role in _NEEDED and role not in facts.roles), None)
+        what = sentence(
+            "{node} ({roles}) does not tell of itself any more; {count} records wait on its disk",
+            node=one.node,
+            roles=", ".join(one.roles),
+            count=one.records,
+        )
+        step = sentence("start it again on the same directory; a sweeper on its disk sends what waits there")
+        yield Alarm(
+            "process-gone",
+            Severity.CRITICAL if one.records else Severity.WARNING,
+            what,
+            step,
+            "processes",
+            since=one.gone_since or None,
+            subject=one.owner,
+            cause=f"role:{missing}" if missing else f"process:{one.owner}",
+        )
 
 
 def parts(facts: Facts) -> Iterator[Alarm]:
