@@ -25,6 +25,7 @@ from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 BATCH: Final = 2048
+_LEAST: Final = 16
 TICK: Final = 0.1
 """Seconds in which writes gather, so that a message and what came of it are one write of its document."""
 _FIRST_BACKOFF: Final = 0.1
@@ -136,7 +137,8 @@ class StoreFeed:
     A batch that the store refuses is taken apart, so that a record that it does not take (its document is too large,
     its partition is damaged) holds up no other. Such records stay claimed, so that the spool keeps and counts them, and
     are written again from time to time. When so many are refused that it must be the store itself, they are released
-    and tried with a growing backoff, as when it is away.
+    and tried with a growing backoff, as when it is away. When it does not answer in time, the next batch is half as
+    large, so that a slow store takes some of it within its deadline.
 
     Parameters
     ----------
@@ -162,6 +164,7 @@ class StoreFeed:
         self._count = count
         self._tell = tell
         self._backoff = _FIRST_BACKOFF
+        self._most = BATCH
         self._idle = asyncio.Event()
         self._busy = False
         self.up = True
@@ -209,7 +212,7 @@ class StoreFeed:
         is_cut = False
         waiting = [source for source in self._sources if source.lanes]
         for number, source in enumerate(waiting):
-            room = (BATCH - len(batch)) // (len(waiting) - number)
+            room = (self._most - len(batch)) // (len(waiting) - number)
             claimed, is_full = await self._claim(source, room)
             batch += claimed
             is_cut |= is_full
@@ -272,6 +275,7 @@ class StoreFeed:
         if failed is None or taken:
             self.up = True
             self._backoff = _FIRST_BACKOFF
+            self._most = min(self._most * 2, BATCH)
             return True
         if parts or not is_known:  # else nothing new was tried, and what was is set aside again
             await self._back_off(len(batch), failed)
@@ -300,6 +304,8 @@ class StoreFeed:
         if self.up:
             _log.warning("the store does not take writes; %d stay in the spool: %s", count, error)
         self.up = False
+        if error.retriable:
+            self._most = max(self._most // 2, _LEAST)
         await self._clock.sleep(self._backoff)
         self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
 

@@ -29,6 +29,7 @@ class Shelf(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.error: Exception | None = None
+        self.most = 2 * BATCH
         self.refused: set[str] = set()
         self.gate = asyncio.Event()
         self.gate.set()
@@ -40,6 +41,8 @@ class Shelf(MemoryStore):
         await self.gate.wait()
         if self.error is not None:
             raise self.error
+        if len(writes) > self.most:
+            raise StoreUnavailable("it did not answer in time")
         if any(isinstance(write, Message) and write.id in self.refused for write in writes):
             raise StoreError("too large")
         await super().write(writes)
@@ -109,6 +112,19 @@ async def test_many_share_a_batch_and_lanes_take_turns(world: World) -> None:
     assert max(sizes) == BATCH
     assert world.count("mails") == 5
     assert any(one.destination == "mails" for batch in world.store.batches[:2] for one in batch)
+
+
+async def test_a_store_that_takes_few_at_once_gets_on(world: World) -> None:
+    """It takes longer than its deadline for more, after an outage or on a slow disk."""
+    world.store.most = 100
+    await world.put(1000)
+    async with world.running():
+        await world.clock.advance(30)
+        assert world.waiting() == 0
+        world.store.most = 2 * BATCH
+        await world.put(2 * BATCH)
+        await world.clock.advance(2)
+        assert max(map(len, world.store.batches)) > BATCH / 2
 
 
 async def test_nothing_is_acked_before_it_is_durable(world: World) -> None:
