@@ -13,7 +13,6 @@ from bus.cluster.handover import WaitingHandover
 from bus.cluster.leaders import Task
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
-from bus.domain.delivery.leases import retries_of
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 from bus.errors import BusError
 from dispatcher.dependencies import Dependencies
@@ -42,7 +41,7 @@ class DispatcherService:
             context.clock,
             context.store,
             self._timeout,
-            retries_of(context.owner),
+            f"{context.owner}/retries",
         )
         dependencies = Dependencies(
             poster=context.poster,
