@@ -19,7 +19,7 @@ from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp, Queue
 from dispatcher.outcomes import OutcomeLog
-from dispatcher.retries.retrier import Retrier
+from dispatcher.retrying import Retrier
 
 _log = logging.getLogger(__name__)
 _CATCH_UP = 2.0
@@ -33,16 +33,7 @@ class DispatcherService:
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
         outcomes = OutcomeLog(spool, context.events, context.clock, context.registry.spool_share)
-        self._retrier = Retrier(
-            spool,
-            outcomes,
-            self._room,
-            self._offer,
-            context.clock,
-            context.store,
-            self._timeout,
-            f"{context.owner}/retries",
-        )
+        self._retrier = Retrier(spool, outcomes, self._offer, context.clock)
         dependencies = Dependencies(
             poster=context.poster,
             outcomes=outcomes,
@@ -65,7 +56,7 @@ class DispatcherService:
         )
         registry = context.registry
         self._feed = context.feed
-        self._feed.source(spool).follower = self._retrier
+        self._feed.source(spool).written = self._retrier.written
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.is_reshared = lambda: self._dispatcher.is_reshared
@@ -98,9 +89,7 @@ class DispatcherService:
             ready.set()
             await delivering
             retrying.cancel()
-            self._retrier.stop()
-            if await self._feed.caught_up(_CATCH_UP):
-                await self._retrier.give_up()
+            await self._feed.caught_up(_CATCH_UP)
             pausing.cancel()
 
     def _leads(self, code: str) -> bool:
@@ -109,15 +98,8 @@ class DispatcherService:
             return self._context.chains.reads(code)
         return self._context.leaders.leads(Task.DELIVERING, code)
 
-    def _room(self, key: tuple[str, str]) -> int:
-        return self._dispatcher.room_of(key)
-
-    def _offer(self, delivery: Delivery, until: float) -> bool:
-        return self._dispatcher.take(delivery, until)
-
-    def _timeout(self, key: tuple[str, str]) -> int | None:
-        found = self._context.registry.catalog.subscriptions.get(key)
-        return found.timeout if found is not None else None
+    def _offer(self, delivery: Delivery) -> bool:
+        return self._dispatcher.take(delivery)
 
     async def _pause_gone(self) -> None:
         """Pause each subscription whose subscriber answered 410, unless it has another URL by now."""

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any
 
 import msgspec
@@ -39,7 +39,6 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
-from bus.stores.feed import StoreFeed
 from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
@@ -154,10 +153,6 @@ def _entries(body: bytes) -> dict[str, bytes]:
     return {entry["id"]: base64.b64decode(entry["body_base64"]) for entry in entries}
 
 
-async def _has_all(feed: StoreFeed, _: float) -> bool:
-    return feed._has_all
-
-
 class Life:
     """One process: what a crash drops."""
 
@@ -171,7 +166,7 @@ class Life:
         self.context = Context(
             settings=Settings(),
             node="node-1",
-            owner=world.owner,
+            owner="owner-1",
             clock=world.clock,
             noise=world.noise.random,
             store=world.store,
@@ -188,7 +183,7 @@ class Life:
             chains=without_groups(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key, world.poster),
-            rollups=(rollups := Rollups(world.store, world.clock, world.owner, lambda: None)),
+            rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
             claims=None,
             own_events=(own_events := OwnEvents(world.store, lambda: False)),
             feed=make_feed(world.spools, world.store, self.registry, rollups, own_events, world.clock),
@@ -211,8 +206,6 @@ class Life:
 class World:
     """What survives a crash, and the life of now."""
 
-    owner = "owner-1"
-
     def __init__(self, *, seed: int) -> None:
         self.clock = ManualClock()
         self.noise = random.Random(seed)
@@ -234,10 +227,10 @@ class World:
         self.life = Life(self)
         await self.life.start(self.clock)
 
-    async def configure(self, names: Iterable[str] = PERMITS, **changes: Any) -> None:
+    async def configure(self) -> None:
         await self.life.registry.put_destination(Destination(code=CODE))
-        for name in names:
-            await self.subscribe(name, **changes)
+        for name, permits in PERMITS.items():
+            await self.subscribe(name, max_concurrency=permits)
 
     async def subscribe(self, name: str, **changes: Any) -> None:
         known = self.life.registry.catalog.subscriptions.get((CODE, name))
@@ -273,10 +266,11 @@ class World:
         running = list(self.life.tasks)
         self.life.stopping.set()
         with pytest.MonkeyPatch.context() as patch:
-            # Else what is left for the store is waited for by the real clock.
-            patch.setattr(StoreFeed, "caught_up", _has_all)
+            # What is left for the store is waited for by the real clock.
+            patch.setattr("dispatcher.role._CATCH_UP", 0.001)
             while not all(task.done() for task in running):
                 await self.clock.advance(0.1)
+                await asyncio.sleep(0.001)
         for task in running:
             task.result()
         await self.kill()

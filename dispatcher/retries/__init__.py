@@ -1,1 +1,0 @@
-"""Next attempts of deliveries that failed."""
