@@ -60,7 +60,7 @@ class Bus:
         Seconds within which `send` has the receiver take a message that the disk refuses; 0 turns that off.
     backoff_first, backoff_longest
         Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter); no
-        wait is longer than the failures have lasted.
+        wait is longer than ``backoff_first`` and the time for which requests have failed.
     sweep_seconds
         How often directories of processes that are gone are looked for.
     events

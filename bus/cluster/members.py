@@ -14,7 +14,7 @@ import msgspec
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.pulse import BEAT, Pulse
 from bus.domain.delivery.shares import Shares, View
-from bus.domain.health.vitals import GoneProcess
+from bus.domain.health.vitals import UnreachableProcess
 from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
@@ -68,11 +68,11 @@ class _Unread(NamedTuple):
 
     document: Document
     at: float
-    gone: GoneProcess | None
+    unreachable: UnreachableProcess | None
 
     def is_forgotten(self, now: float) -> bool:
-        """Whether nobody needs it any more."""
-        has_records = self.gone is not None and self.gone.records > 0
+        """Whether it is old enough to be deleted."""
+        has_records = self.unreachable is not None and self.unreachable.records > 0
         return now - self.at > (_FORGOTTEN_WITH_RECORDS if has_records else _FORGOTTEN)
 
 
@@ -151,22 +151,23 @@ class Members:
         return [self._me, *self.others]
 
     @property
-    def gone(self) -> list[GoneProcess]:
-        """Those that ended without a word, until they are back, are swept, or were gone for ten minutes.
+    def unreachable(self) -> list[UnreachableProcess]:
+        """The processes that cannot be reached.
 
-        One with records on its disk is forgotten after a day.
+        One is removed when it is back, when a sweeper has emptied its queues, and after ten minutes; one with records
+        on its disk after a day.
         """
-        return [unread.gone for unread in self._unread.values() if unread.gone is not None]
+        return [unread.unreachable for unread in self._unread.values() if unread.unreachable is not None]
 
     async def forget(self, owners: AbstractSet[str]) -> None:
-        """Forget processes that are gone and have nothing on their disks any more.
+        """Delete the documents of unreachable processes whose queues are empty.
 
         Raises
         ------
         StoreError
-            Some are not forgotten.
+            Some are not deleted.
         """
-        for owner in [one.owner for one in self.gone if one.owner in owners]:
+        for owner in [one.owner for one in self.unreachable if one.owner in owners]:
             await self._documents.delete(COLLECTION, owner)
 
     def seen(self, owner: str) -> float:
@@ -372,7 +373,7 @@ class Members:
         member = self._read(document)
         if member is None:
             self._sights.pop(owner, None)
-            self._unread[owner] = _Unread(document, now, _gone(document))
+            self._unread[owner] = _Unread(document, now, _unreachable(document))
         else:
             self._unread.pop(owner, None)
             ahead = max(0, member.told_at - self._clock.now())
@@ -385,7 +386,7 @@ class Members:
         try:
             return msgspec.json.decode(document.value, type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if document.key not in self._unread and _gone(document) is None:
+            if document.key not in self._unread and _unreachable(document) is None:
                 _log.warning("the process %s is of another version; it is left out", document.key)
             return None
 
@@ -409,7 +410,7 @@ class Members:
         try:
             # It must learn of it, or it would go on with permits that others have by then.
             await self._documents.put(
-                COLLECTION, member.owner, msgspec.json.encode(_declared_gone(member)), version=sight.document.version
+                COLLECTION, member.owner, msgspec.json.encode(_unreachable_now(member)), version=sight.document.version
             )
         except Conflict:
             return  # it has told of itself meanwhile
@@ -454,13 +455,13 @@ class Members:
         return shares.view.rotation
 
 
-def _declared_gone(member: Member) -> GoneProcess:
+def _unreachable_now(member: Member) -> UnreachableProcess:
     records = sum(spool.records for spool in member.spools.values())
-    return GoneProcess(member.owner, member.node, member.url, member.roles, member.told_at, records)
+    return UnreachableProcess(member.owner, member.node, member.url, member.roles, member.told_at, records)
 
 
-def _gone(document: Document) -> GoneProcess | None:
+def _unreachable(document: Document) -> UnreachableProcess | None:
     try:
-        return msgspec.json.decode(document.value, type=GoneProcess)
+        return msgspec.json.decode(document.value, type=UnreachableProcess)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

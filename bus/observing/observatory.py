@@ -264,7 +264,7 @@ def _facts(context: Context, members: list[Member]) -> Facts:
             for member in members
             for name, trouble in member.told_troubles().items()
         ],
-        gone=context.members.gone,
+        unreachable=context.members.unreachable,
         # Should two processes watch for a moment, they tell the same.
         brokers=list({found.cluster: found for member in members for found in member.brokers}.values()),
         store=next((member.store for member in members if member.store is not None), None),

@@ -111,7 +111,7 @@ class StoreFeed:
     its partition is damaged) holds up no other. Such records stay claimed, so that the spool keeps and counts them, and
     are written again from time to time. When so many are refused that it must be the store itself, they are released
     and tried with a growing backoff, as when it is away. When it does not answer in time, the next batch is half as
-    large, so that a slow store takes some of it within its deadline.
+    large, so that a slow store completes it within its deadline.
 
     Parameters
     ----------

@@ -160,9 +160,9 @@ class SweeperService:
             _log.info("the directory %s of a process that is gone is removed", directory)
 
     async def _free(self, directory: Path) -> None:
-        """Forget processes that are gone and of whose queues nothing is left, and give up the orders that they kept."""
+        """Delete the documents of processes whose queues are empty, and give up the orders that they kept."""
         names, members = gone_from(directory), self._context.members
-        if not self._context.leaders.keeps_any(names) and not any(one.owner in names for one in members.gone):
+        if not self._context.leaders.keeps_any(names) and not any(one.owner in names for one in members.unreachable):
             return
         with hold_gone(directory) as gone:
             emptied = {name for name, roles in gone.items() if is_emptied(directory, roles)}

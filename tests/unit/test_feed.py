@@ -114,8 +114,8 @@ async def test_many_share_a_batch_and_lanes_take_turns(world: World) -> None:
     assert any(one.destination == "mails" for batch in world.store.batches[:2] for one in batch)
 
 
-async def test_a_store_that_takes_few_at_once_gets_on(world: World) -> None:
-    """It takes longer than its deadline for more, after an outage or on a slow disk."""
+async def test_a_store_that_is_slow_with_large_batches_makes_progress(world: World) -> None:
+    """For more than 100 records it exceeds its deadline."""
     world.store.most = 100
     await world.put(1000)
     async with world.running():

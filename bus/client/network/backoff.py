@@ -12,8 +12,8 @@ LONGEST_RETRY_AFTER: Final = 600.0
 class Backoff:
     """Exponential backoff with full jitter, for ever; a Retry-After is honoured, up to 10 minutes.
 
-    No wait is longer than ``first`` and the time for which the failures have lasted, whatever the jitter, so that the
-    end of an outage is noticed after at most as much time as it took.
+    No wait is longer than ``first`` and the time since the first failure, so that after an outage the next try is
+    made within the length of the outage and ``first``.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
         *processes.roles(facts),
         *brokers.clusters(facts),
         *stores.store(facts, book, active),
-        *processes.gone(facts),
+        *processes.unreachable(facts),
         *processes.parts(facts),
         *processes.orphans(facts),
         *disks.disks(facts, book, active),

@@ -13,12 +13,12 @@ from bus.domain.health.vitals import (
     BrokerFigures,
     CertificateFigures,
     DiskFigures,
-    GoneProcess,
     ProducerFigures,
     RejectedFigures,
     SpoolFigures,
     StoreFigures,
     TurnedAwayFigures,
+    UnreachableProcess,
 )
 from bus.domain.subscription import Subscription
 from bus.sentences import Said
@@ -105,8 +105,8 @@ class Facts(NamedTuple):
         The roles that live processes have.
     dead
         Deliveries that died within the last hour, by subscription; None while the store does not tell.
-    gone
-        Processes that ended without a word.
+    unreachable
+        Processes that cannot be reached.
     orphans
         How many queues of processes that are gone wait, by the host that sees them.
     rejected
@@ -147,7 +147,7 @@ class Facts(NamedTuple):
     subscriptions: Collection[Subscription] = ()
     publishing: Sequence[Publishing] = ()
     dead: Mapping[Lane, int] | None = {}
-    gone: Sequence[GoneProcess] = ()
+    unreachable: Sequence[UnreachableProcess] = ()
     orphans: Mapping[str, int] = {}
     rejected: Sequence[RejectedFigures] = ()
     turned_away: Sequence[TurnedAwayFigures] = ()

@@ -54,7 +54,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "store-replica": Rule(N_("a server of the store is down, or far behind"), MINUTE, limit=MINUTE),
     "store-oplog": Rule(N_("the store's oplog covers a short time"), 10 * MINUTE, limit=DAY),
     "store-checkpoint": Rule(N_("a log of the embedded store grows"), 5 * MINUTE, limit=256 * 2**20),
-    "process-gone": Rule(N_("a process ended without a word"), MINUTE),
+    "process-unreachable": Rule(N_("a process is unreachable"), MINUTE),
     "part-down": Rule(N_("a part of a process is not well: a broker, the store, a disk"), 30 * SECOND),
     "disk": Rule(N_("a disk is nearly full, or will be within a day"), 30 * SECOND, limit=0.15),
     "spool-full": Rule(N_("a local queue is nearly full"), 30 * SECOND, limit=0.8),

@@ -32,17 +32,17 @@ class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
         return self.bytes / self.limit if self.limit else 0.0
 
 
-class GoneProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A process that ended without a word, as the others write it into its document.
+class UnreachableProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A process that cannot be reached, as the others write it into its document.
 
-    ``gone_since`` (ms) is when it told of itself last; ``records`` wait on its disk.
+    ``last_seen_at`` (ms) is when it wrote its document last; ``records`` are in the queues on its disk.
     """
 
     owner: str
     node: str
     url: str
     roles: tuple[str, ...]
-    gone_since: int
+    last_seen_at: int
     records: int
 
 

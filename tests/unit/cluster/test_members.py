@@ -430,42 +430,42 @@ async def test_what_was_readable_and_is_no_longer_is_left_out(world: World) -> N
     assert a.members.others == []
 
 
-async def test_who_is_gone_is_told_of_and_forgotten_after_a_while(world: World) -> None:
+async def test_an_unreachable_process_is_listed_and_deleted_after_a_while(world: World) -> None:
     a, b = await both(world)
     last = world.clock.now()
     await b.kill()
     await world.clock.advance(10)
-    (gone,) = a.members.gone
-    assert (gone.owner, gone.node, gone.roles, gone.records) == ("b", "b", ("dispatcher",), 0)
-    assert abs(gone.gone_since - last) <= 1000
+    (found,) = a.members.unreachable
+    assert (found.owner, found.node, found.roles, found.records) == ("b", "b", ("dispatcher",), 0)
+    assert abs(found.last_seen_at - last) <= 1000
     await world.clock.advance(620)
     assert list(await world.documents()) == ["a"]
-    assert a.members.gone == []
+    assert a.members.unreachable == []
 
 
-async def test_who_is_gone_with_records_is_told_of_until_it_is_swept_or_a_day_is_over(world: World) -> None:
+async def test_an_unreachable_process_with_records_is_listed_until_it_is_swept(world: World) -> None:
     a, b = await both(world)
     b.records = 7
     await world.clock.advance(2)
     await b.kill()
     await world.clock.advance(3600)
-    assert [one.records for one in a.members.gone] == [7]
+    assert [one.records for one in a.members.unreachable] == [7]
     await a.members.forget({"a", "c"})
     await world.clock.advance(2)
-    assert len(a.members.gone) == 1
+    assert len(a.members.unreachable) == 1
     await a.members.forget({"b"})
     await world.clock.advance(2)
-    assert (a.members.gone, list(await world.documents())) == ([], ["a"])
+    assert (a.members.unreachable, list(await world.documents())) == ([], ["a"])
 
 
-async def test_who_is_back_is_gone_no_more(world: World) -> None:
+async def test_a_process_that_is_back_is_not_listed_as_unreachable(world: World) -> None:
     a, b = await both(world)
     await b.kill()
     await world.clock.advance(10)
-    assert len(a.members.gone) == 1
+    assert len(a.members.unreachable) == 1
     b.start()
     await world.clock.advance(10)
-    assert a.members.gone == []
+    assert a.members.unreachable == []
     assert [one.owner for one in a.members.others] == ["b"]
 
 

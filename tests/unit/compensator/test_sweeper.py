@@ -19,7 +19,7 @@ from bus.client.spooling.line import Line, encode_line
 from bus.clock import SystemClock
 from bus.cluster.leaders import COLLECTION, Lead, Task
 from bus.cluster.member import Member
-from bus.domain.health.vitals import GoneProcess
+from bus.domain.health.vitals import UnreachableProcess
 from bus.domain.identity import new_id
 from bus.domain.message import encode_message
 from bus.ports.spool import NewRecord
@@ -44,7 +44,7 @@ class Ground:
         self.root = root
         self.world = world
         self.members: list[Member] = []
-        self.gone: list[GoneProcess] = []
+        self.unreachable: list[UnreachableProcess] = []
         settings = SimpleNamespace(sweep=f"{root}, {root / 'none'}", sweep_idle=IDLE, data=root, api_key="")
         context = SimpleNamespace(
             settings=settings,
@@ -54,7 +54,7 @@ class Ground:
             events=world.events,
             spans=world.spans,
             clock=SystemClock(),
-            members=SimpleNamespace(all=self.members, gone=self.gone, forget=self.forget),
+            members=SimpleNamespace(all=self.members, unreachable=self.unreachable, forget=self.forget),
             leaders=leading(world.store, alone(world.store, SystemClock()), SystemClock()),
             peers=None,
             rollups=world.rollups,
@@ -63,7 +63,7 @@ class Ground:
         self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]
 
     async def forget(self, owners: set[str]) -> None:
-        self.gone[:] = [one for one in self.gone if one.owner not in owners]
+        self.unreachable[:] = [one for one in self.unreachable if one.owner not in owners]
 
     async def direct(self, data: Path, *, idle: bool = True) -> Path:
         """Leave a dispatcher's queue behind."""
@@ -330,14 +330,14 @@ async def test_a_process_does_not_come_back_while_its_order_is_given_to_others(
     assert not leaders.keeps_any({former})
 
 
-async def test_a_process_that_is_gone_is_told_of_until_its_queues_are_empty(ground: Ground) -> None:
+async def test_an_unreachable_process_is_listed_until_its_queues_are_empty(ground: Ground) -> None:
     with claim_name(ground.root, ("dispatcher", "receiver")) as former:
         pass
-    ground.gone += [GoneProcess(name, "n", "u", ("dispatcher",), 1, 1) for name in (former, "elsewhere")]
+    ground.unreachable += [UnreachableProcess(name, "n", "u", ("dispatcher",), 1, 1) for name in (former, "elsewhere")]
     await ground.direct(ground.root, idle=False)
     await ground.sweep()
-    assert [one.owner for one in ground.gone] == [former, "elsewhere"]
+    assert [one.owner for one in ground.unreachable] == [former, "elsewhere"]
     age(ground.root / "direct")
     await ground.sweep()
     await ground.sweep()
-    assert [one.owner for one in ground.gone] == ["elsewhere"]
+    assert [one.owner for one in ground.unreachable] == ["elsewhere"]

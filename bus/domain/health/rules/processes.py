@@ -1,4 +1,4 @@
-"""Processes: roles that nobody has, those that are gone, parts that are not well, queues that are left."""
+"""Processes: missing roles, unreachable processes, parts that fail, orphaned queues."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ def roles(facts: Facts) -> Iterator[Alarm]:
             )
 
 
-def gone(facts: Facts) -> Iterator[Alarm]:
-    """Yield the processes that ended without a word; one whose role nobody has now belongs to that incident."""
-    for one in facts.gone:
+def unreachable(facts: Facts) -> Iterator[Alarm]:
+    """Yield the unreachable processes; if no other process has a role of one, its cause is that missing role."""
+    for one in facts.unreachable:
         missing = next((role for role in one.roles if role in _NEEDED and role not in facts.roles), None)
         what = sentence(
-            "{node} ({roles}) does not tell of itself any more; {count} records wait on its disk",
+            "{node} ({roles}) is unreachable; the queues on its disk have {count} records",
             node=one.node,
             roles=", ".join(one.roles),
             count=one.records,
         )
-        step = sentence("start it again on the same directory; a sweeper on its disk sends what waits there")
+        step = sentence(
+            "start it again on the same data directory, or run a sweeper on its disk, which sends these records"
+        )
         yield Alarm(
-            "process-gone",
+            "process-unreachable",
             Severity.CRITICAL if one.records else Severity.WARNING,
             what,
             step,
             "processes",
-            since=one.gone_since or None,
+            since=one.last_seen_at or None,
             subject=one.owner,
             cause=f"role:{missing}" if missing else f"process:{one.owner}",
         )

@@ -8,7 +8,13 @@ import pytest
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms
 from bus.domain.health.facts import Facts, OpenBreaker, Part, Publishing, Queue
-from bus.domain.health.vitals import BreakerFigures, GoneProcess, RejectedFigures, SpoolFigures, TurnedAwayFigures
+from bus.domain.health.vitals import (
+    BreakerFigures,
+    RejectedFigures,
+    SpoolFigures,
+    TurnedAwayFigures,
+    UnreachableProcess,
+)
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 
 ROLES = ("receiver", "dispatcher", "compensator", "admin")
@@ -57,19 +63,24 @@ def test_a_bus_without_an_admin_is_no_alarm_of_the_admin() -> None:
 
 
 @pytest.mark.parametrize(("records", "severity"), [(0, Severity.WARNING), (7, Severity.CRITICAL)])
-def test_a_process_that_is_gone_is_told_of_with_what_it_has(records: int, severity: Severity) -> None:
-    gone = GoneProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, records)
-    found = only(gone=[gone])
-    assert (found.rule, found.severity, found.since, found.cause) == ("process-gone", severity, 1000, "process:o2")
+def test_an_unreachable_process_is_an_alarm_with_its_records(records: int, severity: Severity) -> None:
+    lost = UnreachableProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, records)
+    found = only(unreachable=[lost])
+    assert (found.rule, found.severity, found.since, found.cause) == (
+        "process-unreachable",
+        severity,
+        1000,
+        "process:o2",
+    )
     assert "n2:8700 (receiver, dispatcher)" in str(found.what)
     assert f"{records} records" in str(found.what)
 
 
 def test_the_last_process_of_a_role_belongs_to_the_missing_role() -> None:
-    gone = GoneProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, 0)
-    found = alarms(Facts(gone=[gone], roles=[one for one in ROLES if one != "dispatcher"]))
+    lost = UnreachableProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, 0)
+    found = alarms(Facts(unreachable=[lost], roles=[one for one in ROLES if one != "dispatcher"]))
     causes = {one.rule: one.cause for one in found}
-    assert causes == {"role-missing": "role:dispatcher", "process-gone": "role:dispatcher"}
+    assert causes == {"role-missing": "role:dispatcher", "process-unreachable": "role:dispatcher"}
 
 
 def test_a_part_that_is_down_is_critical_and_names_its_process() -> None:
