@@ -45,7 +45,7 @@ class MemorySpool:
         self._bytes = 0
         self._clock = 0
         self._closed = False
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: list[asyncio.Future[None]] = []  # in the order in which they wake
         self.full = False
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
@@ -113,11 +113,11 @@ class MemorySpool:
         self._check()
         while not any(self._claimable(lane, consumer) for lane in lanes or self._lanes):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self._waiters.append(waiter)
             try:
                 await waiter
             finally:
-                self._waiters.discard(waiter)
+                self._waiters.remove(waiter)
             self._check()
 
     def _wake(self) -> None:

@@ -245,7 +245,7 @@ class World:
         number = next(self.made)
         now = self.clock.now()
         body = b"body %d" % number
-        draft = Draft(CODE, body, id=new_id(now), key=key, deliver_at=now + delay if delay else 0)
+        draft = Draft(CODE, body, id=new_id(now, self.noise.randbytes(10)), key=key, deliver_at=now + delay if delay else 0)
         expected = self.life.registry.catalog.names(CODE)
         answer = await self.life.ingest.accept_one(draft, ANYONE)
         self.accepted[answer.id] = (body, expected)
