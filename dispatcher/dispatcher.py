@@ -259,12 +259,16 @@ class Dispatcher:
 
     async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return how many handed-over deliveries each of these subscriptions takes now; 0 for those left out."""
-        found = [(key, running) for key in keys if (running := self._running.get(key)) is not None]
-        return {key: room for key, running in found if (room := running.worker.room)}
+        return {key: room for key in keys if (room := self.room_of(key))}
+
+    def room_of(self, key: tuple[str, str]) -> int:
+        """Return how many handed-over deliveries a subscription takes now."""
+        running = self._running.get(key)
+        return running.worker.room if running is not None else 0
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
         """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
-        return [self.take(delivery, is_leased=True) or self._holds(delivery) for delivery in deliveries]
+        return [self.take(delivery) or self._holds(delivery) for delivery in deliveries]
 
     def delivers(self, key: tuple[str, str]) -> bool:
         """Whether a subscription has permits here, and its subscriber answers."""
@@ -383,18 +387,23 @@ class Dispatcher:
             node=self._dependencies.node,
         )
 
-    def take(self, delivery: Delivery, *, is_leased: bool = False) -> bool:
-        """Take a handed-over delivery if a worker has room; a leased one is dropped if it cannot start in time."""
+    def take(self, delivery: Delivery, until: float | None = None) -> bool:
+        """Take a leased delivery if a worker has room; it is dropped if it cannot start while the lease lasts.
+
+        Parameters
+        ----------
+        until
+            When (monotonic seconds) it can start last; None for a lease that began just now.
+        """
         message = delivery.message
         running = self._running.get((message.destination, delivery.subscription))
         if running is None or self._dependencies.outcomes.recent.has_later(
             message.destination, delivery.subscription, message.id, delivery.generation, delivery.attempts
         ):
             return False
-        if not is_leased:
-            return running.worker.offer(delivery)
-        within = start_within(running.worker.subscription.timeout) / 1000
-        return running.worker.offer(delivery, self._dependencies.clock.monotonic() + within)
+        if until is None:
+            until = self._dependencies.clock.monotonic() + start_within(running.worker.subscription.timeout) / 1000
+        return running.worker.offer(delivery, until)
 
     def _holds(self, delivery: Delivery) -> bool:
         """Whether a delivery that its worker did not take is there already, or overtaken, and has an outcome soon."""

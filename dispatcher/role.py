@@ -13,13 +13,15 @@ from bus.cluster.handover import WaitingHandover
 from bus.cluster.leaders import Task
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
+from bus.domain.delivery.leases import retries_of
 from bus.domain.subscription import PAUSED_BY_410, Subscription
+from bus.domain.tracing import events as events_of
 from bus.errors import BusError
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
 from dispatcher.handover import HandoverApp, Queue
 from dispatcher.outcomes import OutcomeLog
-from dispatcher.retrying import Retrier
+from dispatcher.retries.retrier import Retrier
 
 _log = logging.getLogger(__name__)
 _CATCH_UP = 2.0
@@ -33,7 +35,16 @@ class DispatcherService:
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
         outcomes = OutcomeLog(spool, context.events, context.clock, context.registry.spool_share)
-        self._retrier = Retrier(spool, outcomes, self._offer, context.clock)
+        self._retrier = Retrier(
+            spool,
+            outcomes,
+            self._room,
+            self._offer,
+            context.clock,
+            context.store,
+            self._timeout,
+            retries_of(context.owner),
+        )
         dependencies = Dependencies(
             poster=context.poster,
             outcomes=outcomes,
@@ -56,7 +67,7 @@ class DispatcherService:
         )
         registry = context.registry
         self._feed = context.feed
-        self._feed.source(spool).written = self._retrier.written
+        self._feed.source(spool).follower = self._retrier
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.is_reshared = lambda: self._dispatcher.is_reshared
@@ -89,7 +100,9 @@ class DispatcherService:
             ready.set()
             await delivering
             retrying.cancel()
-            await self._feed.caught_up(_CATCH_UP)
+            self._retrier.stop()
+            if await self._feed.caught_up(_CATCH_UP):
+                await self._retrier.give_up()
             pausing.cancel()
 
     def _leads(self, code: str) -> bool:
@@ -98,8 +111,20 @@ class DispatcherService:
             return self._context.chains.reads(code)
         return self._context.leaders.leads(Task.DELIVERING, code)
 
-    def _offer(self, delivery: Delivery) -> bool:
-        return self._dispatcher.take(delivery)
+    def _room(self, key: tuple[str, str]) -> int:
+        return self._dispatcher.room_of(key)
+
+    def _offer(self, delivery: Delivery, until: float) -> bool:
+        context, started = self._context, self._context.clock.now()
+        is_taken = self._dispatcher.take(delivery, until)
+        if is_taken:
+            context.events.emit(events_of.handed(delivery, started))
+            context.spans.handed(delivery, started)
+        return is_taken
+
+    def _timeout(self, key: tuple[str, str]) -> int | None:
+        found = self._context.registry.catalog.subscriptions.get(key)
+        return found.timeout if found is not None else None
 
     async def _pause_gone(self) -> None:
         """Pause each subscription whose subscriber answered 410, unless it has another URL by now."""

@@ -314,7 +314,7 @@ class SubscriptionWorker:
         if self._in_order is not None:
             self._in_order.recorded(entries)
         for entry in entries:
-            if entry.incoming is None:
+            if entry.is_retry:
                 self._dependencies.passed(entry.delivery)
         self._wake.set()
         self._spawn()

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -35,6 +35,22 @@ _CLAIMS: Final = 256
 _MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one record of 2,048 is found with twelve
 
 
+class Follower(Protocol):
+    """Follows a source's records on their way to the store."""
+
+    def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
+        """Return what the store gets for a record; it may have that from now on, until ``returned``."""
+        ...
+
+    def written(self, records: Sequence[Record]) -> None:
+        """Note that the store has records, before they are acked."""
+        ...
+
+    def returned(self, records: Sequence[Record]) -> None:
+        """Note that the store did not take records, as far as it answered; they leave again."""
+        ...
+
+
 class Source:
     """One consumer of a spool, whose records are store writes.
 
@@ -47,8 +63,8 @@ class Source:
 
     Attributes
     ----------
-    written
-        Called with the records that the store has, before they are acked.
+    follower
+        Is told of the records, when there is one.
     """
 
     def __init__(
@@ -62,7 +78,7 @@ class Source:
         self.spool = spool
         self.budget = budget
         self.refused = RefusedRecords(clock)
-        self.written: Callable[[Sequence[Record]], None] | None = None
+        self.follower: Follower | None = None
         self._consumer = consumer
         self._decode = decode
 
@@ -82,17 +98,28 @@ class Source:
     def read(self, records: Sequence[Record]) -> list[_Claimed]:
         """Return the store writes of records, but for those of another version, which stay claimed."""
         found = [(record, decoded(record, self._decode)) for record in records]
-        return [_Claimed(self, record, write) for record, write in found if write is not None]
+        leaves = self.follower.leaving if self.follower is not None else _as_it_is
+        return [_Claimed(self, record, leaves(record, write)) for record, write in found if write is not None]
 
     def release(self, records: Sequence[Record]) -> None:
         """Give claimed records back."""
         self.spool.release(self._consumer, records)
+        self.came_back(records)
+
+    def came_back(self, records: Sequence[Record]) -> None:
+        """Tell that the store did not take records."""
+        if self.follower is not None:
+            self.follower.returned(records)
 
     def finish(self, records: Sequence[Record]) -> None:
         """Ack records that the store has."""
-        if self.written is not None:
-            self.written(records)
+        if self.follower is not None:
+            self.follower.written(records)
         self.spool.ack(self._consumer, records)
+
+
+def _as_it_is(_: Record, write: Message | Outcome) -> Message | Outcome:
+    return write
 
 
 class _Claimed(NamedTuple):
@@ -298,4 +325,7 @@ def _split(part: _Part, error: StoreError) -> list[_Part]:
         middle = len(part) // 2
         return [part[middle:], part[:middle]]
     (item,) = part
-    return [] if item.source.refused.add(item.record, error) else [part]
+    if not item.source.refused.add(item.record, error):
+        return [part]
+    item.source.came_back([item.record])
+    return []

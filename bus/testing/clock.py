@@ -54,6 +54,11 @@ class ManualClock:
         """Set the wall clock forward or back, as an operator does; monotonic time goes on as it was."""
         self._wall += milliseconds * 1000
 
+    def suspend(self, seconds: float) -> None:
+        """Let time pass while nobody runs, as for a process that is suspended; who slept wakes late."""
+        self._elapsed += round(seconds * _MICROSECONDS)
+        self._wall += round(seconds * _MICROSECONDS)
+
     async def settle(self) -> None:
         """Let every task run as far as it comes without time moving.
 

@@ -56,7 +56,6 @@ class MemoryStore:
         self._traces: dict[str, Trace] = {}
         self._bodies: dict[str, bytes] = {}
         self._rows: dict[tuple[str, str], Compensation] = {}
-        self._owners: dict[tuple[str, str], str] = {}
         self._documents: dict[tuple[str, str], Document] = {}
         self._turn = ("", "")
 
@@ -199,7 +198,7 @@ class MemoryStore:
 
     async def reclaim(self, owner: str) -> int:
         """End all leases of an owner who has just started again; return how many."""
-        held = [name for name, row in self._rows.items() if row.lease_until and self._owners.get(name) == owner]
+        held = [name for name, row in self._rows.items() if row.lease_until and row.owner == owner]
         for name in held:
             self._rows[name] = msgspec.structs.replace(self._rows[name], lease_until=0)
         return len(held)
@@ -354,8 +353,7 @@ class MemoryStore:
             del self._rows[name]
 
     def _take(self, row: Compensation, now: int, until: int, owner: str) -> Compensation:
-        self._owners[row.message_id, row.subscription] = owner
-        leased = msgspec.structs.replace(row, epoch=row.epoch + 1, lease_until=until, set_at=now)
+        leased = msgspec.structs.replace(row, epoch=row.epoch + 1, lease_until=until, set_at=now, owner=owner)
         self._rows[row.message_id, row.subscription] = leased
         return leased
 
@@ -371,9 +369,9 @@ def _copy(trace: Trace) -> Trace:
 def _replacing(present: Compensation | None, row: Compensation) -> Compensation:
     """Return a row as it takes the place of another, if there is one: in the order as well, unless it has its own."""
     if present is None:
-        return msgspec.structs.replace(row, epoch=0, lease_until=0)
+        return msgspec.structs.replace(row, epoch=0)
     key, place = (row.order_key, row.place) if row.place else (present.order_key, present.place)
-    return msgspec.structs.replace(row, epoch=present.epoch, lease_until=0, order_key=key, place=place)
+    return msgspec.structs.replace(row, epoch=present.epoch, order_key=key, place=place)
 
 
 def _ready_at(row: Compensation) -> int:

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -39,6 +39,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.settings import Settings
+from bus.stores.feed import StoreFeed
 from bus.stores.own_events import OwnEvents
 from bus.stores.rollups import Rollups
 from bus.testing.clock import ManualClock
@@ -153,6 +154,10 @@ def _entries(body: bytes) -> dict[str, bytes]:
     return {entry["id"]: base64.b64decode(entry["body_base64"]) for entry in entries}
 
 
+async def _has_all(feed: StoreFeed, _: float) -> bool:
+    return feed._has_all
+
+
 class Life:
     """One process: what a crash drops."""
 
@@ -166,7 +171,7 @@ class Life:
         self.context = Context(
             settings=Settings(),
             node="node-1",
-            owner="owner-1",
+            owner=world.owner,
             clock=world.clock,
             noise=world.noise.random,
             store=world.store,
@@ -183,7 +188,7 @@ class Life:
             chains=without_groups(world.store, world.clock),
             peer_key=(peer_key := PeerKey(world.store, world.clock)),
             peers=Peers(peer_key, world.poster),
-            rollups=(rollups := Rollups(world.store, world.clock, "owner-1", lambda: None)),
+            rollups=(rollups := Rollups(world.store, world.clock, world.owner, lambda: None)),
             claims=None,
             own_events=(own_events := OwnEvents(world.store, lambda: False)),
             feed=make_feed(world.spools, world.store, self.registry, rollups, own_events, world.clock),
@@ -206,6 +211,8 @@ class Life:
 class World:
     """What survives a crash, and the life of now."""
 
+    owner = "owner-1"
+
     def __init__(self, *, seed: int) -> None:
         self.clock = ManualClock()
         self.noise = random.Random(seed)
@@ -227,10 +234,10 @@ class World:
         self.life = Life(self)
         await self.life.start(self.clock)
 
-    async def configure(self) -> None:
+    async def configure(self, names: Iterable[str] = PERMITS, **changes: Any) -> None:
         await self.life.registry.put_destination(Destination(code=CODE))
-        for name, permits in PERMITS.items():
-            await self.subscribe(name, max_concurrency=permits)
+        for name in names:
+            await self.subscribe(name, **changes)
 
     async def subscribe(self, name: str, **changes: Any) -> None:
         known = self.life.registry.catalog.subscriptions.get((CODE, name))
@@ -245,7 +252,8 @@ class World:
         number = next(self.made)
         now = self.clock.now()
         body = b"body %d" % number
-        draft = Draft(CODE, body, id=new_id(now, self.noise.randbytes(10)), key=key, deliver_at=now + delay if delay else 0)
+        message_id = new_id(now, self.noise.randbytes(10))
+        draft = Draft(CODE, body, id=message_id, key=key, deliver_at=now + delay if delay else 0)
         expected = self.life.registry.catalog.names(CODE)
         answer = await self.life.ingest.accept_one(draft, ANYONE)
         self.accepted[answer.id] = (body, expected)
@@ -266,11 +274,10 @@ class World:
         running = list(self.life.tasks)
         self.life.stopping.set()
         with pytest.MonkeyPatch.context() as patch:
-            # What is left for the store is waited for by the real clock.
-            patch.setattr("dispatcher.role._CATCH_UP", 0.001)
+            # Else what is left for the store is waited for by the real clock.
+            patch.setattr(StoreFeed, "caught_up", _has_all)
             while not all(task.done() for task in running):
                 await self.clock.advance(0.1)
-                await asyncio.sleep(0.001)
         for task in running:
             task.result()
         await self.kill()

@@ -205,6 +205,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order_key, place
         Where it stands in an order, ``place`` 0 for one that is in none. With a place, an outcome that carries the
         message holds up those behind it: one that is dead, until a person has decided.
+    owner, lease_until
+        Who makes the next attempt, and until when (ms) nobody else may; set on the way to the store.
     """
 
     message_id: str
@@ -226,13 +228,15 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resend: Resend | None = None
     order_key: str = ""
     place: int = 0
+    owner: str = ""
+    lease_until: int = 0
 
 
 class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Unfinished work by due time: a delivery to retry, or with an empty subscription a message to publish.
 
-    While ``lease_until`` is ahead, ``epoch`` fences the one who leased it. ``set_at`` is when ``due_at`` or
-    ``lease_until`` was set; where that is ahead, the clock was put back since.
+    While ``lease_until`` is ahead, ``owner`` has it, and ``epoch`` fences who leased it. ``set_at`` is when
+    ``due_at`` or ``lease_until`` was set; where that is ahead, the clock was put back since.
 
     A row with a ``place`` belongs to the dispatcher that keeps the order of ``order_key``, and is never leased;
     ``due_at`` 0 says that it is dead and holds up those behind it.
@@ -254,6 +258,7 @@ class Compensation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     set_at: int = 0
     order_key: str = ""
     place: int = 0
+    owner: str = ""
 
 
 _outcome_encoder: Final = msgspec.msgpack.Encoder()
@@ -341,7 +346,9 @@ def compensation_of(outcome: Outcome) -> Compensation | None:
         due_at=outcome.due_at,
         by=_CARRIED_ON_BY.get(outcome.status, Origin.RETRY),
         message=outcome.message,
+        lease_until=outcome.lease_until,
         set_at=outcome.at,
         order_key=outcome.order_key,
         place=outcome.place,
+        owner=outcome.owner,
     )

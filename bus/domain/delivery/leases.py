@@ -15,6 +15,11 @@ def lease_time(timeouts: Iterable[int]) -> int:
     return _TIMEOUTS * max(timeouts, default=0) + _MARGIN
 
 
+def retries_of(owner: str) -> str:
+    """Return the name in the leases of what a process retries by itself."""
+    return f"{owner}/retries"
+
+
 def start_within(timeout: int) -> int:
     """Return how long (ms) after it was taken a POST may start, so that it ends while the lease lasts."""
     return (_TIMEOUTS - 1) * timeout + _MARGIN - _SLACK

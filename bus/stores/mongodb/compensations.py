@@ -29,7 +29,7 @@ _FIELDS: Final = tuple(name for name in Compensation.__struct_fields__ if name n
 _BARE: Final = tuple(name for name in Compensation.__struct_fields__ if name != "message")
 _FEW_READY: Final = 256
 _AT_ONCE: Final = 16
-_ADDED: Final = {"set_at": 0, "order_key": "", "place": 0}  # what rows of earlier versions have not
+_ADDED: Final = {"set_at": 0, "order_key": "", "place": 0, "owner": ""}  # what rows of earlier versions have not
 _ORDER: Final = frozenset({"order_key", "place", "ready_at"})
 _KEPT: Final = frozenset({"_id", "epoch"})  # what a newer row of the same delivery takes over
 
@@ -336,9 +336,7 @@ def _form(row: Compensation) -> Form:
         "message_ref": reference_of(row.message_id, row.message).name if large else "",
         "message_bytes": len(row.message),
         "epoch": 0,
-        "lease_until": 0,
-        "ready_at": NEVER if row.place else row.due_at,
-        "owner": "",
+        "ready_at": NEVER if row.place else max(row.due_at, row.lease_until),
         "claim": "",
     }
 

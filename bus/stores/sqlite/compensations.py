@@ -129,7 +129,9 @@ def _lease(
         connection.executemany(sql.LEASE, [(until, epoch + 1, owner, now, row) for row, epoch, _, _ in found])
         connection.execute(sql.SET_SERVED, served)
     return [
-        msgspec.structs.replace(_decoder.decode(rest), due_at=due_at, epoch=epoch + 1, lease_until=until, set_at=now)
+        msgspec.structs.replace(
+            _decoder.decode(rest), due_at=due_at, epoch=epoch + 1, lease_until=until, set_at=now, owner=owner
+        )
         for _, epoch, rest, due_at in found
     ]
 
@@ -168,7 +170,7 @@ def _put(connection: apsw.Connection, row: Compensation, number: int) -> int:
     due_at = NEVER if row.place else row.due_at
     bindings = (
         *(id_key(row.message_id), number, due_at, row.generation, row.attempts, rest, row.set_at),
-        *(row.order_key, row.place),
+        *(row.order_key, row.place, row.lease_until, row.owner),
     )
     connection.execute(sql.INSERT_COMPENSATION, bindings)
     if connection.changes():

@@ -65,15 +65,15 @@ FROM lane WHERE waiting > 0
 
 INSERT_COMPENSATION: Final = """
 INSERT INTO compensation
-    (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest, set_at, order_key, place)
-VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, ?6, ?7, ?8, ?9)
+    (message_id, lane, due_at, generation, attempts, lease_until, epoch, rest, set_at, order_key, place, owner)
+VALUES (?1, ?2, ?3, ?4, ?5, ?10, 0, ?6, ?7, ?8, ?9, ?11)
 ON CONFLICT DO NOTHING
 """
 # A row that keeps an order keeps its place, and can never be leased.
 REPLACE_COMPENSATION: Final = """
 UPDATE compensation
 SET due_at = CASE WHEN place > 0 AND ?9 = 0 THEN due_at ELSE ?3 END,
-    generation = ?4, attempts = ?5, lease_until = 0, rest = ?6, set_at = ?7,
+    generation = ?4, attempts = ?5, lease_until = ?10, owner = ?11, rest = ?6, set_at = ?7,
     order_key = CASE WHEN ?9 > 0 THEN ?8 ELSE order_key END,
     place = CASE WHEN ?9 > 0 THEN ?9 ELSE place END
 WHERE message_id = ?1 AND lane = ?2 AND (generation, attempts) < (?4, ?5)

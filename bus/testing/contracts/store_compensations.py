@@ -98,6 +98,21 @@ class CompensationContract:
         await store.unlease([old])
         assert await lease_all(store, LATER + 6) == []
 
+    async def test_an_outcome_leases_its_row_to_who_retries_it(self, store: Store) -> None:
+        sent = message()
+        failed = outcome(sent, "billing", Status.RETRYING, attempts=1, due_at=NOON, owner="here", lease_until=LATER)
+        await store.write([sent, failed])
+        assert await lease_all(store, LATER - 1) == []
+        assert await store.next_due() == LATER
+        (leased,) = await lease_all(store, LATER, LATER + 1)
+        assert (leased.attempts, leased.due_at, leased.epoch) == (1, NOON, 1)
+        again = outcome(sent, "billing", Status.RETRYING, attempts=2, due_at=NOON, owner="here", lease_until=LATER + 9)
+        await store.write([again])
+        assert await lease_all(store, LATER + 8) == []
+        assert await store.reclaim("there") == 0
+        assert await store.reclaim("here") == 1
+        assert len(await lease_all(store, LATER + 8)) == 1
+
     async def test_a_lease_holds_until_its_time(self, store: Store) -> None:
         await store.compensate([row(message(n), due_at=NOON + 10 * n) for n in range(3)])
         assert await store.next_due() == NOON

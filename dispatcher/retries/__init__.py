@@ -1,0 +1,1 @@
+"""Next attempts of deliveries that failed."""
