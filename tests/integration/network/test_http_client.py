@@ -42,8 +42,9 @@ async def answering(answer: bytes) -> AsyncIterator[str]:
         (b"HTTP/1.1 200 OK\r\n\r\n", "more than 1000 bytes"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 1001\r\n\r\n" + bytes(1001), "more than 1000 bytes"),
         (
-            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(gzip.compress(bytes(900)))
-            + gzip.compress(bytes(900)),
+            b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+            % len(gzip.compress(bytes(900), mtime=0))
+            + gzip.compress(bytes(900), mtime=0),
             "coding 'gzip'",
         ),
     ],
