@@ -20,7 +20,7 @@ from bus.domain.delivery.shares import Reshared, Shares
 from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
-from bus.domain.subscription import Subscription
+from bus.domain.subscription import LONGEST_TIMEOUT, Subscription
 from bus.ports.sampling import PERMIT_PATIENCE, Sampled
 from bus.ports.transport import Lag
 from bus.transports.merged import MergedConsumer
@@ -239,6 +239,13 @@ class Dispatcher:
         busy = (key for key, running in self._running.items() if running.worker.in_flight)
         suspects = {*self._behind, *busy}
         return {"/".join(key) for key in suspects if self._may_exceed(key) or self._exceeds(key)}
+
+    def slower(self, seconds: float) -> set[str]:
+        """Return the subscriptions a request to which may last for so long."""
+        if seconds * 1000 > LONGEST_TIMEOUT:
+            return set()
+        found = self._catalog.subscriptions.items()
+        return {"/".join(key) for key, one in found if one.timeout >= seconds * 1000}
 
     def _may_exceed(self, key: tuple[str, str]) -> bool:
         """Whether a worker may start more requests than its share allows."""

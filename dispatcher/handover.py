@@ -9,8 +9,9 @@ from typing import Final, Protocol, runtime_checkable
 import msgspec
 
 from bus.cluster.activity import ACTIVITY, Activity, tell_activity
+from bus.cluster.lease import Promise, Question
 from bus.cluster.peer_app import PeerApp
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
+from bus.cluster.peers import DELIVERIES, MESSAGES, PROMISE, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE, take_sample
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Delivery, decode_delivery
@@ -25,6 +26,7 @@ from bus.registry import Registry
 _log = logging.getLogger(__name__)
 _payloads: Final = msgspec.msgpack.Decoder(list[bytes])
 _keys: Final = msgspec.msgpack.Decoder(list[tuple[str, str]] | None)
+_question: Final = msgspec.msgpack.Decoder(Question)
 _waiting: Final = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
 
 
@@ -62,6 +64,7 @@ class HandoverApp(PeerApp):
         sampling: Sampling,
         registry: Registry,
         leads: Callable[[str], bool],
+        promise: Callable[[Question], Promise],
         key: PeerKey,
     ) -> None:
         self._direct = direct
@@ -69,6 +72,7 @@ class HandoverApp(PeerApp):
         self._sampling = sampling
         self._registry = registry
         self._leads = leads
+        self._promise = promise
         self._removed: tuple[Catalog, set[tuple[str, str]]] = (registry.catalog, set())
         calls = {
             MESSAGES: self._messages,
@@ -77,8 +81,13 @@ class HandoverApp(PeerApp):
             ROOM: self._room,
             SAMPLE: self._sample,
             ACTIVITY: self._activity,
+            PROMISE: self._promised,
         }
         super().__init__(key, calls)
+
+    async def _promised(self, body: bytes) -> Promise:
+        """Promise another dispatcher to share no permits without it for some seconds."""
+        return self._promise(_question.decode(body))
 
     async def _messages(self, body: bytes) -> list[bool | None]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""

@@ -70,12 +70,19 @@ class DispatcherService:
         self._feed.source(spool).follower = self._retrier
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
+        context.members.slower = self._dispatcher.slower
         context.members.is_reshared = lambda: self._dispatcher.is_reshared
         context.members.listen(self._dispatcher.reshare)
         context.leaders.listen(self._dispatcher.follow_leaders)
         context.chains.listen(self._dispatcher.follow_leaders)
         handover = HandoverApp(
-            _direct(context), self._dispatcher, self._dispatcher, registry, self._leads, context.peer_key
+            _direct(context),
+            self._dispatcher,
+            self._dispatcher,
+            registry,
+            self._leads,
+            context.members.promise,
+            context.peer_key,
         )
         self.offers = Offers(
             dispatching=self._dispatcher,

@@ -236,7 +236,8 @@ class SubscriptionWorker:
     def _has_slot(self) -> bool:
         """Whether a sample may go out; its slot is taken."""
         limit = self.subscription.max_concurrency
-        return len(self._started) < limit and not self._gate.slots.take(limit)
+        may_start = self._dependencies.may_start() and len(self._started) < limit
+        return may_start and not self._gate.slots.take(limit)
 
     async def _sample(self, message: Message) -> Trial:
         self._gate.take(1)

@@ -27,6 +27,7 @@ from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.routing_pattern import EVERY_KEY, check_pattern
 from bus.domain.searching.masking import MOST_RULES, check_rules
 from bus.domain.subscription import (
+    LONGEST_TIMEOUT,
     MOST_IN_BATCH,
     PAUSED_BY_PERSON,
     AlarmLimits,
@@ -154,7 +155,7 @@ class SubscriptionBody(Body):
     url: str
     max_concurrency: Whole = Field(default=16, ge=1, le=10_000)
     rate: StrictFloat | None = Field(default=None, gt=0)
-    timeout_seconds: StrictFloat = Field(default=10, ge=0.001, le=600)
+    timeout_seconds: StrictFloat = Field(default=10, ge=0.001, le=LONGEST_TIMEOUT / 1000)
     retry: Annotated[list[Duration], Field(min_length=1, max_length=100)] | ExponentialBody = Field(
         default_factory=lambda: list(DEFAULT_SCHEDULE)
     )

@@ -31,7 +31,7 @@ from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.configuration import ConfigurationFollower
 from bus.cluster.handover import HandoverPublisher
-from bus.cluster.kept import ViewFile
+from bus.cluster.kept import ViewsFile
 from bus.cluster.leaders import Leaders
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
@@ -135,9 +135,8 @@ async def open_context(
         former = {name for gone in left for name in gone_from(gone)} | former_of(settings.data, roles)
         rollups = Rollups(store, clock, me.owner, partial(unstored, spools))
         directory = common.directory if common else settings.data
-        members = Members(
-            store, clock, me, peers.lives, ViewFile((directory if me.group else settings.data) / _PERMITS)
-        )
+        permits = ViewsFile((directory if me.group else settings.data) / _PERMITS)
+        members = Members(store, clock, me, peers.lives, peers.promise, permits)
         leaders = Leaders(store, members, partial(holds_any, spools), clock)
         quarantine = SpoolQuarantine(spools["quarantine"], clock) if "quarantine" in spools else NoQuarantine()
         groups = open_groups(settings, quarantine, clock)

@@ -1,35 +1,47 @@
-"""The view by which a dispatcher last shared permits, kept on its disk."""
+"""How a dispatcher last shared permits, kept on its disk."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from bus.cluster.member import Member
 from bus.domain.delivery.shares import View
 from bus.files import write_whole
 
 _log = logging.getLogger(__name__)
 
 
-class ViewFile:
-    """A view in a JSON file; without it a dispatcher that starts while the store is away takes all permits."""
+class Kept(msgspec.Struct, frozen=True):
+    """The views that bounded the shares, and where the other dispatchers were."""
+
+    views: tuple[View, ...]
+    others: tuple[Member, ...] = ()
+
+
+class ViewsFile:
+    """A JSON file; without it a dispatcher that starts while the store is away takes all permits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> View:
-        """Return it; one without owners when none can be read."""
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=View)
-        except (OSError, msgspec.DecodeError):
-            return View()
+    def read(self) -> Kept:
+        """Return what is kept; nothing when it cannot be read."""
+        with suppress(OSError, msgspec.DecodeError):
+            value = self._path.read_bytes()
+            try:
+                return msgspec.json.decode(value, type=Kept)
+            except msgspec.ValidationError:  # of an earlier version, which kept a view alone
+                return Kept((msgspec.json.decode(value, type=View),))
+        return Kept(())
 
-    async def write(self, view: View) -> None:
+    async def write(self, kept: Kept) -> None:
         """Replace it, as far as the disk lets; durable when it returns."""
         try:
-            await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(view))
+            await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(kept))
         except OSError as error:
             _log.warning("the share of permits is not kept on disk: %s", error)

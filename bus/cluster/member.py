@@ -68,6 +68,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Those that share permits, by ``sharer``; its own shares are no greater than that view allows.
     beyond
         The subscriptions of which it still has more requests in flight than its share.
+    lapsed_for
+        For how long (seconds) all dispatchers that it cannot reach have had no lease; None when it reaches all.
     unpublished, unseen
         By destination since when (ms) messages wait to be published, and outcomes for the store.
     held
@@ -117,6 +119,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
     view: View = View()
     beyond: frozenset[str] = frozenset()
+    lapsed_for: float | None = None
     unpublished: dict[str, int] = {}
     unseen: dict[str, int] = {}
     held: dict[str, Held] = {}
@@ -146,6 +149,18 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     def sharer(self) -> str:
         """The name by which it shares permits: several processes with one name have the share of one."""
         return self.group or self.owner
+
+    def address(self) -> Member:
+        """Return who and where it is, and nothing that changes."""
+        return Member(
+            owner=self.owner,
+            node=self.node,
+            url=self.url,
+            roles=self.roles,
+            version=self.version,
+            started_at=self.started_at,
+            group=self.group,
+        )
 
     def told_troubles(self) -> dict[str, Said]:
         """Return its troubles as whoever shows them needs them."""

@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from bus.cluster.kept import Kept
+from bus.cluster.lease import ENDED, PROMISE_LASTS, Lease, Promise, Question, has_majority
 from bus.cluster.member import COLLECTION, Member
-from bus.cluster.pulse import BEAT, Pulse
+from bus.cluster.unreachable import (
+    MissingDispatcher,
+    Unread,
+    have_majority,
+    missing_dispatchers,
+    read_unreachable,
+    unreachable_document,
+)
 from bus.domain.delivery.shares import Shares, View
 from bus.domain.health.vitals import UnreachableProcess
 from bus.domain.times import SKEW
@@ -28,23 +38,23 @@ _APART: Final = 0.1
 _SILENT: Final = 5.0
 _ROTATE: Final = 10.0
 _ASK: Final = 0.1
-_FORGOTTEN: Final = 600.0
-_FORGOTTEN_WITH_RECORDS: Final = 86_400.0
+_RENEW: Final = 0.5
 _SHARED_WITHIN: Final = 10.0
 _AHEAD_FOR: Final = 10.0
 
-Probe = Callable[[Member], Awaitable[bool]]
+Probe = Callable[[Member], Awaitable[bool | None]]
+AskPromise = Callable[[Member, Question], Awaitable[Promise | None]]
 Listener = Callable[[], Awaitable[None]]
 
 
-class KeptView(Protocol):
-    """One view on this process's disk."""
+class KeptViews(Protocol):
+    """What is on this process's disk of how permits are shared."""
 
-    def read(self) -> View:
-        """Return it; one without owners when none can be read."""
+    def read(self) -> Kept:
+        """Return it; nothing when it cannot be read."""
         ...
 
-    async def write(self, view: View) -> None:
+    async def write(self, kept: Kept) -> None:
         """Replace it, as far as the disk lets; durable when it returns."""
         ...
 
@@ -63,34 +73,23 @@ class _Sight(NamedTuple):
     too_far_since: float | None
 
 
-class _Unread(NamedTuple):
-    """A document that cannot be read, or of a process declared gone, and when it was first seen (monotonic)."""
-
-    document: Document
-    at: float
-    unreachable: UnreachableProcess | None
-
-    def is_forgotten(self, now: float) -> bool:
-        """Whether it is old enough to be deleted."""
-        has_records = self.unreachable is not None and self.unreachable.records > 0
-        return now - self.at > (_FORGOTTEN_WITH_RECORDS if has_records else _FORGOTTEN)
-
-
 class Members:
     """The processes of one bus that are alive.
 
     A process whose document has not changed for a while, and that does not answer either, is gone. While the store
     does not answer, everything stays as it was, the shares of permits too; one that starts meanwhile takes the share
-    that it had last.
+    that it had last. A dispatcher uses its share only under a ``Lease``.
 
     Parameters
     ----------
     me
         What this process is.
     probe
-        Asks a silent process whether it lives.
+        Asks a silent process whether it lives; False when it has ended, None when that is not known.
+    ask
+        Asks a dispatcher for a promise (``promise``) to this process; None when it does not answer.
     kept
-        Where the view that this process went by last is kept.
+        Where the views that bound this process's shares are kept.
 
     Attributes
     ----------
@@ -101,6 +100,8 @@ class Members:
         set by the dispatcher.
     is_reshared
         Returns whether the dispatcher follows ``shares``; until then the document keeps the earlier view.
+    slower
+        Returns the subscriptions a request to which may last for so many seconds; set by the dispatcher.
     told_at
         When (monotonic seconds) this process last began to write its document, of those times that the store took it.
     """
@@ -111,21 +112,26 @@ class Members:
         clock: Clock,
         me: Member,
         probe: Probe,
-        kept: KeptView,
+        ask: AskPromise,
+        kept: KeptViews,
     ) -> None:
         self._documents = documents
         self._clock = clock
         self._probe = probe
+        self._ask_promise = ask
         self._kept = kept
         self._me = me
         self.describe: Callable[[Member], Member] = lambda member: member
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
         self.is_reshared: Callable[[], bool] = lambda: True
+        self.slower: Callable[[float], AbstractSet[str]] = lambda _: frozenset()
         self._sights: dict[str, _Sight] = {}
-        self._unread: dict[str, _Unread] = {}
+        self._unread: dict[str, Unread] = {}
+        self._known: dict[str, Member] = {}
         self._unsure: set[str] = set()
         self._looking = asyncio.Lock()
-        self._pulse = Pulse(clock)
+        self._lease = Lease(clock)
+        self._is_missed = self._is_leaving = False
         self._listeners: list[Listener] = []
         self._has_changed = asyncio.Event()
         self._version: int | None = None
@@ -133,6 +139,8 @@ class Members:
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
+        self._written: Kept | None = None
+        self._has_shared = True
         self._without_since: float | None = self._settled_at
 
     @property
@@ -157,7 +165,7 @@ class Members:
         One is removed when it is back, when a sweeper has emptied its queues, and after ten minutes; one with records
         on its disk after a day.
         """
-        return [unread.unreachable for unread in self._unread.values() if unread.unreachable is not None]
+        return [unread.process for unread in self._unread.values() if unread.process is not None]
 
     async def forget(self, owners: AbstractSet[str]) -> None:
         """Delete the documents of unreachable processes whose queues are empty.
@@ -177,14 +185,22 @@ class Members:
 
     @property
     def may_start(self) -> bool:
-        """Whether requests may start: not after it stood still, until it knows whether it was declared gone."""
-        return self._pulse.is_steady
+        """Whether requests may start: not longer after the last proof that its share is its own than a lease lasts."""
+        return self._lease.is_held
 
     @property
     def trouble(self) -> Said:
-        """Why this dispatcher, which holds messages, has had no permits for some time; empty when it has some."""
-        if not self._me.is_dispatcher or not self._me.held or self._without_since is None:
+        """Why this dispatcher, which holds messages, may start no requests for some time; empty when it may."""
+        if not self._me.is_dispatcher or not self._me.held:
             return ""
+        if self._without_since is None:
+            if self._lease.over_for < _SHARED_WITHIN:
+                return ""
+            return sentence(
+                "no requests start, so that what it holds waits: for {seconds} s neither the store nor more than half "
+                "of the dispatchers have answered, and the others may use its permits by now",
+                seconds=f"{self._lease.over_for:.0f}",
+            )
         seconds = self._clock.monotonic() - self._without_since
         if seconds < _SHARED_WITHIN:
             return ""
@@ -230,7 +246,7 @@ class Members:
     async def run(self) -> None:
         """Write this process's document and read the others', every second and after ``hurry``, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._beat())
+            group.create_task(self._renew())
             group.create_task(self._inform())
             while True:
                 await self._pause()
@@ -249,12 +265,60 @@ class Members:
         await first_of(self._clock.sleep(_INTERVAL), self._wait_for_news())
         self._news.clear()
 
-    async def _beat(self) -> None:
+    async def _renew(self) -> None:
+        """Renew the lease by the promises of others while the store does not take this process's document in time."""
         while True:
-            await self._clock.sleep(BEAT)
-            self._pulse.beat()
-            if not self._pulse.is_steady:
+            await self._clock.sleep(_RENEW)
+            if self._me.is_dispatcher and self._lease.is_short:
                 self.hurry()
+                await self._ask_for_promises()
+
+    async def _ask_for_promises(self) -> None:
+        begun = self._clock.monotonic()
+        known = {**self._known, **{owner: sight.member for owner, sight in self._sights.items()}}
+        asked = [member for member in known.values() if member.is_dispatcher and member.owner != self._me.owner]
+        answers = await asyncio.gather(*(self._promise_of(member) for member in asked))
+        found = list(zip((member.sharer for member in asked), answers, strict=True))
+        for answer in answers:
+            # The store may have failed in the middle of a change: whoever is bound by one of both views gets the other.
+            if answer is not None and set(answer.views) & set(self.shares.bounds):
+                self._change(partial(self.shares.bind, answer.views))
+        refused = {sharer for sharer, answer in found if answer is not None and not answer.is_promised}
+        promised = {self._me.sharer, *(sharer for sharer, answer in found if answer not in (None, ENDED))} - refused
+        if not refused and None not in answers and not missing_dispatchers(self._unread.values(), begun):
+            # One that has ended promises nothing, but nobody else is left with whom it could have shared anew before,
+            # and if it starts again it changes no view within the time of this lease.
+            promised.update(sharer for sharer, _ in found)
+        if has_majority(promised, self.shares.bounds) and not self._is_missed:
+            self._lease.renew(begun)
+
+    async def _promise_of(self, member: Member) -> Promise | None:
+        """Return the answer of a dispatcher; None when it does not answer, and may run."""
+        question = Question(member.owner, self._me.address(), self.shares.bounds)
+        answer = await self._ask_promise(member, question)
+        if answer is None and await self._probe(member) is False:
+            return ENDED
+        return answer
+
+    def promise(self, question: Question) -> Promise:
+        """Promise a dispatcher to change to no view that it does not agree with for some seconds.
+
+        That is refused if its shares are not bound by each view that bounds those here, since others may use, or come
+        to use, slots that it had; and if another process was asked, or a later run of that dispatcher is known.
+        """
+        asking, bounds = question.asking, self.shares.bounds
+        known = self._sights.get(asking.owner)
+        is_promised = (
+            question.asked == self._me.owner
+            and not self._is_leaving
+            and asking.owner not in self._unread
+            and (known is None or known.member.started_at <= asking.started_at)
+            and not set(bounds) - {View(), *question.views}
+        )
+        if is_promised:
+            self._known[asking.owner] = asking
+            self._lease.promise(asking.owner)
+        return Promise(is_promised, tuple(view for view in bounds if view.owners))
 
     async def _wait_for_news(self) -> None:
         await self._news.wait()
@@ -275,26 +339,39 @@ class Members:
 
     async def step(self) -> None:
         """Write this process's document and read the others', once."""
-        # What it stands still for from now on is for the next step.
-        doubts = self._pulse.beat()
         try:
+            await self._keep()
             await self._tell()
             await self._look()
             await self._check_silent()
         except StoreError as error:
             _log.debug("members stay as they were while the store does not answer: %s", error)
         else:
-            await self._settle_shares()
-        if self.is_reshared():
-            self._pulse.forgive(doubts)
+            self._settle_shares()
 
     async def join(self) -> None:
         """Enter: with nobody else there, or without a store to ask, this process has permits when it returns."""
+        kept = self._kept.read()
+        self._has_shared = bool(kept.views)
         await self.step()
         await self.step()
-        if self._me.is_dispatcher and self._version is None:
-            sharer, kept = self._me.sharer, self._kept.read()
-            self._change(lambda: self.shares.resume(kept if sharer in kept.owners else View((sharer,))))
+        if self._me.is_dispatcher and self.told_at == float("-inf"):
+            sharer = self._me.sharer
+            has_others = any({sharer} < set(view.owners) for view in kept.views)
+            views = kept.views if has_others else (View((sharer,)),)
+            self._known = {member.owner: member for member in kept.others}
+            self._change(lambda: self.shares.resume(views))
+            self._version = None  # whether the others took it for gone is looked at when the store answers
+            await self._ask_for_promises()
+        await self._keep()
+
+    async def _keep(self) -> None:
+        """Write the views that bound the shares, before another process can learn of one and use what it leaves."""
+        others = tuple(member.address() for member in self.others if member.is_dispatcher)
+        kept = Kept(self.shares.all_bounds, others)
+        if self._me.is_dispatcher and self.shares.bounds != (View(),) and kept != self._written:
+            await self._kept.write(kept)
+            self._written = kept
 
     async def confirmed(self, revision: int, *, within: float) -> bool:
         """Wait until every other process that is alive has a state of the configuration in force; whether they have.
@@ -316,13 +393,18 @@ class Members:
             await self._clock.sleep(_ASK)
 
     async def leave(self) -> None:
-        """Take the document away; called when nothing is in flight any more."""
+        """Take the document away, once no promise binds it; called when nothing is in flight any more."""
+        self._is_leaving = True
+        while self._lease.promised:
+            await self._clock.sleep(_ASK)
         try:
             await self._documents.delete(COLLECTION, self._me.owner)
         except StoreError as error:
             _log.warning("the others notice later that this process has gone: %s", error)
 
     async def _tell(self) -> None:
+        if self._version is None:
+            await self._catch_up()
         try:
             await self._put()
         except Conflict:
@@ -330,24 +412,41 @@ class Members:
             await self._put()
 
     async def _put(self) -> None:
-        beyond, view = frozenset(self.beyond()), self.shares.view if self.is_reshared() else self._me.view
+        is_reshared = self.is_reshared()
+        beyond, view = frozenset(self.beyond()), self.shares.view if is_reshared else self._me.view
         told_at = self._clock.now()
         began = told_at - round((self._clock.monotonic() - self._joined_at) * 1000)
         self._me = msgspec.structs.replace(
-            self.describe(self._me), view=view, beyond=beyond, began=began, told_at=told_at
+            self.describe(self._me),
+            view=view,
+            beyond=beyond,
+            began=began,
+            told_at=told_at,
+            lapsed_for=self._lapsed_for(),
         )
         value, begun = msgspec.json.encode(self._me), self._clock.monotonic()
         self._version = await self._documents.put(COLLECTION, self._me.owner, value, version=self._version)
         self.told_at = begun
+        self._is_missed &= not is_reshared
+        if not self._is_missed:
+            self._lease.renew(begun)
 
     async def _catch_up(self) -> None:
-        """Find out why the document has another version: it was taken away, or a failed write took effect after all."""
+        """Find out what the document is: of a former life, or of a failed write that took effect, or taken away."""
         found = await self._documents.get(COLLECTION, self._me.owner)
-        self._version = found.version if found is not None else 0
-        if found is not None and (own := self._read(found)) is not None and own.started_at == self._me.started_at:
+        is_first, self._version = self._version is None, found.version if found is not None else 0
+        own = self._read(found) if found is not None else None
+        if own is not None and (is_first or own.started_at == self._me.started_at):
             return
+        if is_first and self.shares.bounds == (View(),):
+            return  # it uses nothing of a former life
+        if is_first and found is None:
+            await self._look()
+            if not (self._sights or self._unread):
+                return  # there is nobody who could have taken it for gone
         _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
-        self._pulse.doubt()
+        self._is_missed = True
+        self._lease.end()
         self._change(lambda: self.shares.want(View()))
         if found is None:
             # The others' documents may be missing as well: who was alive counts as alive until silent for too long.
@@ -357,6 +456,7 @@ class Members:
         async with self._looking:
             now = self._clock.monotonic()
             found = {document.key: document for document in await self._documents.list(COLLECTION)}
+            self._known.clear()
             for owner in set(self._sights) - set(found) - self._unsure:
                 del self._sights[owner]
             for owner in set(self._unread) - set(found):
@@ -373,7 +473,7 @@ class Members:
         member = self._read(document)
         if member is None:
             self._sights.pop(owner, None)
-            self._unread[owner] = _Unread(document, now, _unreachable(document))
+            self._unread[owner] = Unread(document, now, read_unreachable(document))
         else:
             self._unread.pop(owner, None)
             ahead = max(0, member.told_at - self._clock.now())
@@ -386,7 +486,7 @@ class Members:
         try:
             return msgspec.json.decode(document.value, type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if document.key not in self._unread and _unreachable(document) is None:
+            if document.key not in self._unread and read_unreachable(document) is None:
                 _log.warning("the process %s is of another version; it is left out", document.key)
             return None
 
@@ -397,42 +497,68 @@ class Members:
         answers = await asyncio.gather(*(self._probe(sight.member) for sight in silent))
         for sight, lives in zip(silent, answers, strict=True):
             if not lives:
-                await self._declare_gone(sight)
+                await self._declare_gone(sight, has_ended=lives is False)
         for owner in [owner for owner, unread in self._unread.items() if unread.is_forgotten(now)]:
             await self._documents.delete(COLLECTION, owner)
 
-    async def _declare_gone(self, sight: _Sight) -> None:
+    async def _declare_gone(self, sight: _Sight, *, has_ended: bool) -> None:
         member = sight.member
-        if member.owner in self._unsure:
-            self._unsure.discard(member.owner)
-            self._sights.pop(member.owner, None)
-            return
+        # One that is missing in a store that was wiped is declared gone as well.
+        version = 0 if member.owner in self._unsure else sight.document.version
+        value, owner = unreachable_document(member, has_ended=has_ended), member.owner
         try:
             # It must learn of it, or it would go on with permits that others have by then.
-            await self._documents.put(
-                COLLECTION, member.owner, msgspec.json.encode(_unreachable_now(member)), version=sight.document.version
-            )
+            version = await self._documents.put(COLLECTION, owner, value, version=version)
         except Conflict:
             return  # it has told of itself meanwhile
-        _log.warning("process %s (%s, %s) is gone", member.node, member.owner, ", ".join(member.roles))
-        self._sights.pop(member.owner, None)
+        document = Document(owner, version, value)
+        self._unread[owner] = Unread(document, self._clock.monotonic(), read_unreachable(document))
+        _log.warning("process %s (%s, %s) is gone", member.node, owner, ", ".join(member.roles))
+        self._unsure.discard(owner)
+        self._sights.pop(owner, None)
 
-    async def _settle_shares(self) -> None:
+    def _settle_shares(self) -> None:
         """Change to the view of those alive now, and use the whole share of it once every dispatcher is on it."""
         if not self._me.is_dispatcher:
             return
         others = [member for member in self.others if member.is_dispatcher]
         dispatchers = sorted([self._me, *others], key=lambda member: (member.sharer, member.owner))
         sharers = tuple(dict.fromkeys(member.sharer for member in dispatchers))
+        missing = missing_dispatchers(self._unread.values(), self._clock.monotonic())
+        if not self._may_leave_out(missing, dispatchers):
+            return
         wanted = View(sharers, self._rotation(dispatchers[0].owner))
         self._change(lambda: self.shares.want(wanted))
         is_heard = not any(member.owner in self._unsure for member in others)
         if is_heard and all(member.view == wanted for member in (self._me, *others)):
+            beyond = self._me.beyond.union(self._still_in_flight(others), *(member.beyond for member in others))
             was_settled = self.shares.is_settled
-            self._change(lambda: self.shares.grant(self._me.beyond.union(*(member.beyond for member in others))))
+            self._change(lambda: self.shares.grant(beyond))
+            self._has_shared = True
             if not was_settled:
                 self._settled_at = self._clock.monotonic()
-                await self._kept.write(wanted)
+
+    def _may_leave_out(self, missing: Sequence[MissingDispatcher], dispatchers: Sequence[Member]) -> bool:
+        """Whether a view of these may be had: no other dispatcher can have, or get, a lease by promises."""
+        sharers, owners = {member.sharer for member in dispatchers}, {member.owner for member in dispatchers}
+        if missing and self._clock.monotonic() - self._joined_at < PROMISE_LASTS:
+            return False  # a former run of this process may have promised something
+        if not self._lease.promised <= owners:
+            return False
+        # A new process has no share to go on with while it waits.
+        return not self._has_shared or not have_majority(missing, sharers)
+
+    def _still_in_flight(self, others: Sequence[Member]) -> AbstractSet[str]:
+        """Return the subscriptions to which dispatchers that cannot be reached may have requests in flight."""
+        told = [self._lapsed_for(), *(member.lapsed_for for member in others)]
+        ages = [age for age in told if age is not None]
+        return self.slower(min(ages)) if ages else frozenset()
+
+    def _lapsed_for(self) -> float | None:
+        """Return for how long (seconds) all dispatchers that cannot be reached have had no lease; None without any."""
+        missing = missing_dispatchers(self._unread.values(), self._clock.monotonic())
+        ages = [one.age for one in missing if not one.has_ended] + self._lease.lapses(self._sights)
+        return min(ages, default=None)
 
     def _change(self, change: Callable[[], None]) -> None:
         """Change the shares, and have the listeners called if they are different now."""
@@ -450,18 +576,8 @@ class Members:
         if first != self._me.owner:
             return self._sights[first].member.view.rotation
         shares, now = self.shares, self._clock.monotonic()
-        if len(shares.view.owners) > 1 and shares.is_settled and now - self._settled_at >= _ROTATE:
+        # One that cannot write its document cannot agree, and nobody would have the slots whose turn it is.
+        is_heard = all(now - sight.at <= _SILENT for sight in self._sights.values() if sight.member.is_dispatcher)
+        if is_heard and len(shares.view.owners) > 1 and shares.is_settled and now - self._settled_at >= _ROTATE:
             return shares.view.rotation + 1
         return shares.view.rotation
-
-
-def _unreachable_now(member: Member) -> UnreachableProcess:
-    records = sum(spool.records for spool in member.spools.values())
-    return UnreachableProcess(member.owner, member.node, member.url, member.roles, member.told_at, records)
-
-
-def _unreachable(document: Document) -> UnreachableProcess | None:
-    try:
-        return msgspec.json.decode(document.value, type=UnreachableProcess)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
+from bus.cluster.lease import Promise, Question
 from bus.cluster.member import Member
 from bus.errors import Conflict, EgressDenied, PeerUnavailable, StoreError
 from bus.ports.clock import Clock
-from bus.ports.poster import Poster, PostResult, Target
+from bus.ports.poster import Poster, PostFailure, PostResult, Target
 from bus.ports.store import DocumentStore
 from bus.sentences import sentence
 
@@ -25,6 +26,7 @@ MESSAGES: Final = f"{PREFIX}/messages"
 DELIVERIES: Final = f"{PREFIX}/deliveries"
 ROOM: Final = f"{PREFIX}/room"
 WAITING: Final = f"{PREFIX}/waiting"
+PROMISE: Final = f"{PREFIX}/promise"
 CONTENT_TYPE: Final = "application/vnd.msgpack"
 _SETTINGS: Final = "settings"
 _KEY: Final = "peer-key"
@@ -194,18 +196,29 @@ class Peers:
             if waiter.told.cancelled():
                 ongoing.cancel()
 
-    async def lives(self, member: Member) -> bool:
-        """Whether it is this process that answers, and not another one that has its URL by now.
+    async def lives(self, member: Member) -> bool | None:
+        """Whether a process lives; False when it has ended, None when that is not known.
 
-        A later life of it counts: it goes on with the permits of the one before.
+        It has ended when its host refuses the connection, or when another process has its URL. A later life of it
+        counts as alive: it goes on with the permits of the one before.
         """
         try:
             target = self._poster.target(f"{member.url}/healthz", {}, method="GET")
             answer = await self._poster.post(target, [], b"", _QUICK)
+            if answer.failure is PostFailure.REFUSED:
+                return False
             found = msgspec.json.decode(answer.response, type=Alive)
         except (EgressDenied, ValueError):  # whatever it is, this process did not answer
-            return False
-        return answer.status == _OK and found.owner == member.owner
+            return None
+        return found.owner == member.owner if answer.status == _OK else None
+
+    async def promise(self, member: Member, question: Question) -> Promise | None:
+        """Ask a dispatcher for a promise (``Members.promise``) to this process; None when it does not answer."""
+        try:
+            answer = await self.ask(member, PROMISE, question)
+            return msgspec.msgpack.decode(answer, type=Promise)
+        except (PeerUnavailable, msgspec.DecodeError):
+            return None
 
 
 class _Once:

@@ -12,6 +12,8 @@ from bus.domain.times import format_time
 from bus.sentences import N_, sentence
 
 DEFAULT_STUCK_AFTER = 300_000
+LONGEST_TIMEOUT: Final = 600_000
+"""Milliseconds."""
 MOST_IN_BATCH: Final = 100
 PAUSED_BY_410: Final = N_("the subscriber answered 410 Gone")
 PAUSED_BY_PERSON: Final = N_("paused by a person")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from bus.cluster.kept import Kept
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
@@ -18,19 +19,19 @@ from bus.transports.chains.chains import Chains, Groups
 OWNER = "owner-1"
 
 
-class MemoryView:
-    """A kept view that does not survive the process."""
+class MemoryViews:
+    """Kept views that do not survive the process."""
 
     def __init__(self) -> None:
-        self.view = View()
+        self.kept = Kept(())
 
-    def read(self) -> View:
-        """Return it."""
-        return self.view
+    def read(self) -> Kept:
+        """Return them."""
+        return self.kept
 
-    async def write(self, view: View) -> None:
-        """Replace it."""
-        self.view = view
+    async def write(self, kept: Kept) -> None:
+        """Replace them."""
+        self.kept = kept
 
 
 class NoOrder:
@@ -71,15 +72,14 @@ class NoDispatching:
         return [False] * len(deliveries)
 
 
-async def nobody_answers(_: Member) -> bool:
-    """Probe a process that does not answer."""
-    return False
+async def nobody_answers(*_: object) -> None:
+    """Ask a process that does not answer."""
 
 
 def all_permits() -> Shares:
     """Return the shares of the only dispatcher."""
     shares = Shares(OWNER)
-    shares.resume(View((OWNER,)))
+    shares.resume((View((OWNER,)),))
     return shares
 
 
@@ -95,7 +95,7 @@ class _Alone(Members):
 def alone(documents: DocumentStore, clock: Clock, *, roles: tuple[str, ...] = ("dispatcher",)) -> Members:
     """Return a process that has all permits and has heard of no other."""
     me = Member(owner=OWNER, node="node-1", url="http://127.0.0.1:1", roles=roles, version="1", started_at=clock.now())
-    members = _Alone(documents, clock, me, nobody_answers, MemoryView())
+    members = _Alone(documents, clock, me, nobody_answers, nobody_answers, MemoryViews())
     members.shares = all_permits()
     return members
 

@@ -7,8 +7,10 @@ subscription of which some member still has more in flight than that is left as 
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections import defaultdict
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -64,6 +66,12 @@ class Shares:
         return self.bounds[-1]
 
     @property
+    def all_bounds(self) -> tuple[View, ...]:
+        """Every view that bounds some subscription; the last is ``view``."""
+        kept_back = itertools.chain.from_iterable(self.kept_back.values())
+        return (*dict.fromkeys(view for view in kept_back if view not in self.bounds), *self.bounds)
+
+    @property
     def is_settled(self) -> bool:
         """Whether the whole share of the view may be used, but for the subscriptions in ``kept_back``."""
         return len(self.bounds) == 1
@@ -79,9 +87,13 @@ class Shares:
         if view != self.view:
             self._change((*(bound for bound in self.bounds if bound != view), view), self.kept_back)
 
-    def resume(self, view: View) -> None:
-        """Use a view from before a restart, although its other dispatchers were not asked since."""
-        self._change((view,), {})
+    def bind(self, views: Iterable[View]) -> None:
+        """Have further views bound it, by which others may use their shares."""
+        self._change((*dict.fromkeys(view for view in views if view not in self.bounds), *self.bounds), self.kept_back)
+
+    def resume(self, views: tuple[View, ...]) -> None:
+        """Use the views that bounded it before a restart, although their other dispatchers were not asked since."""
+        self._change(views, {})
 
     def grant(self, beyond: AbstractSet[str] = frozenset()) -> None:
         """Use the whole share of the view, to which all its dispatchers have shrunk, but not of these subscriptions."""

@@ -35,7 +35,9 @@ class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
 class UnreachableProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process that cannot be reached, as the others write it into its document.
 
-    ``last_seen_at`` (ms) is when it wrote its document last; ``records`` are in the queues on its disk.
+    ``last_seen_at`` (ms) is when it wrote its document last; ``records`` are in the queues on its disk. ``sharer`` is
+    its name by which it shared permits, with the dispatchers ``shared_with``. ``has_ended`` says that its host refuses
+    connections to it, or that another process has its URL; else it may run, and only not be reached.
     """
 
     owner: str
@@ -44,6 +46,9 @@ class UnreachableProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     roles: tuple[str, ...]
     last_seen_at: int
     records: int
+    sharer: str = ""
+    shared_with: tuple[str, ...] = ()
+    has_ended: bool = False
 
 
 class DiskFigures(msgspec.Struct, frozen=True, array_like=True):

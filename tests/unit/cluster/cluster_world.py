@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
+from bus.cluster.lease import Promise, Question
 from bus.cluster.member import COLLECTION, Held, Member
 from bus.cluster.members import Members
 from bus.domain.health.vitals import SpoolFigures
 from bus.errors import StoreUnavailable
 from bus.ports.store import Document
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import MemoryView
+from bus.testing.cluster import MemoryViews
 from bus.testing.store import MemoryStore
 
 TOTALS = {"orders/one": 1, "orders/five": 5, "orders/many": 16}
@@ -45,7 +47,9 @@ class Reach:
     def __init__(self, store: MemoryStore, clock: PausedClock) -> None:
         self._store = store
         self._clock = clock
-        self.down = False
+        self.down = 0
+        """By how many faults it is cut off."""
+        self.is_read_only = False
         self.delay: Callable[[], float] = lambda: 0.0
         self.loses_answer: Callable[[], bool] = lambda: False
 
@@ -66,6 +70,8 @@ class Reach:
         return await self._ask(lambda: self._store.list(collection))
 
     async def put(self, collection: str, key: str, value: bytes, *, version: int | None = None) -> int:
+        if self.is_read_only:
+            raise StoreUnavailable("read only")
         return await self._ask(lambda: self._store.put(collection, key, value, version=version))
 
     async def delete(self, collection: str, key: str) -> bool:
@@ -82,7 +88,7 @@ class Process:
         self.roles = roles
         self.clock = PausedClock(world.clock)
         self.reach = Reach(world.store, self.clock)
-        self.kept = MemoryView()
+        self.kept = MemoryViews()
         self.revision = 0
         self.beyond: Collection[str] = ()
         self.follows: Callable[[], bool] = lambda: True
@@ -90,6 +96,8 @@ class Process:
         self.answers = True
         self.held: dict[str, Held] = {}
         self.records = 0
+        self.longest = 0.0
+        """How long a request may last, in seconds."""
         self.probe = self._reaches
         self._task: asyncio.Task[None] | None = None
         self.members = self._born()
@@ -104,10 +112,11 @@ class Process:
             version="1",
             started_at=self.clock.now(),
         )
-        members = Members(self.reach, self.clock, me, self._probe, self.kept)  # type: ignore[arg-type]
+        members = Members(self.reach, self.clock, me, self._probe, self._ask, self.kept)  # type: ignore[arg-type]
         members.describe = self._describe
         members.beyond = lambda: frozenset(self.beyond)
         members.is_reshared = self._is_reshared
+        members.slower = lambda age: frozenset(TOTALS) if age <= self.longest else frozenset()
         return members
 
     def _is_reshared(self) -> bool:
@@ -118,17 +127,32 @@ class Process:
         spools = {"direct": SpoolFigures(self.records, 0, 0, 0, None)}
         return Member(**fields | {"revision": self.revision, "held": self.held, "spools": spools})
 
-    async def _probe(self, member: Member) -> bool:
+    async def _probe(self, member: Member) -> bool | None:
         self.probed.append(member.owner)
         found = self.world.processes[member.owner]
         for _ in range(_PROBED):
             if self.probe(found):
                 return True
+            if self._is_refused(found):
+                return False
             await self.clock.sleep(1 / _PROBED)
-        return False
+        return None
+
+    async def _ask(self, member: Member, question: Question) -> Promise | None:
+        found = self.world.processes[member.owner]
+        if not self._reaches(found):
+            await self.clock.sleep(0 if self._is_refused(found) else 1)
+            return None
+        return found.members.promise(question)
+
+    def _is_refused(self, other: Process) -> bool:
+        return not other.is_running and not self._is_cut(other)
 
     def _reaches(self, other: Process) -> bool:
-        return other.is_up and other.answers
+        return other.is_up and other.answers and not self._is_cut(other)
+
+    def _is_cut(self, other: Process) -> bool:
+        return self.world.cuts[frozenset((self.owner, other.owner))] > 0
 
     @property
     def is_running(self) -> bool:
@@ -183,6 +207,8 @@ class World:
         self.clock = ManualClock()
         self.store = MemoryStore()
         self.processes: dict[str, Process] = {}
+        self.cuts: Counter[frozenset[str]] = Counter()
+        """By how many faults two processes are cut off from each other."""
 
     def add(self, owner: str, *roles: str, group: str = "") -> Process:
         self.processes[owner] = Process(self, owner, roles or ("dispatcher",), group)

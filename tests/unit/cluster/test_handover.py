@@ -254,7 +254,8 @@ def handing_waiting(peers: FakePeers, *owners: str) -> WaitingHandover:
     crowd = Crowd(member("r", "receiver"), *(member(owner) for owner in owners if owner != "here"))
     # Of these views that with which the first one has the only permit.
     turns = (View(tuple(sorted(owners)), turn) for turn in range(len(owners)))
-    crowd.shares.resume(next(view for view in turns if view.share(owners[0], f"{DESTINATION}/billing", 1)))
+    view = next(view for view in turns if view.share(owners[0], f"{DESTINATION}/billing", 1))
+    crowd.shares.resume((view,))
     return WaitingHandover(crowd, peers, NoOrder())  # type: ignore[arg-type]
 
 

@@ -11,8 +11,10 @@ import msgspec
 import pytest
 
 from bus.bootstrap.opening import peer_poster
+from bus.cluster.lease import Promise, Question
 from bus.cluster.member import Member
 from bus.cluster.peers import MESSAGES, ROOM, Alive, PeerKey, Peers
+from bus.domain.delivery.shares import View
 from bus.errors import PeerUnavailable, StoreUnavailable
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -162,7 +164,8 @@ async def test_an_address_that_nobody_has_is_nobody(peers: Peers, url: str) -> N
     with pytest.raises(PeerUnavailable) as caught:
         await peers.call(at(url), MESSAGES, [])
     assert not caught.value.indeterminate
-    assert not await peers.lives(at(url))
+    assert await peers.lives(at(url)) is (False if url == "http://127.0.0.1:1" else None)
+    assert await peers.promise(at(url), Question("a", at("http://b"), ())) is None
 
 
 async def test_a_question_to_a_process_that_hangs_has_a_short_deadline(peers: Peers) -> None:
@@ -175,7 +178,7 @@ async def test_a_question_to_a_process_that_hangs_has_a_short_deadline(peers: Pe
         begun = asyncio.get_running_loop().time()
         with pytest.raises(PeerUnavailable):
             await peers.ask(member, ROOM)
-        assert not await peers.lives(member)
+        assert await peers.lives(member) is None
         assert asyncio.get_running_loop().time() - begun < 4
         release.set()
         await asyncio.sleep(0)
@@ -187,17 +190,32 @@ async def test_who_answers_with_his_own_name_lives(peers: Peers) -> None:
     async with peer(handler) as member:
         assert member.owner == "a"
         assert await peers.lives(member)
-        assert not await peers.lives(member)
+        assert await peers.lives(member) is None
     assert heads[0].startswith(b"GET /healthz ")
 
 
 @pytest.mark.parametrize(
-    "answer", [msgspec.json.encode(Alive("ok", "another")), b"{}", b"", b"<html>", b'{"status": "ok"}', b"\xff"]
+    ("answer", "lives"),
+    [(msgspec.json.encode(Alive("ok", "another")), False)]
+    + [(other, None) for other in (b"{}", b"", b"<html>", b'{"status": "ok"}', b"\xff")],
 )
-async def test_another_one_at_the_url_does_not_answer_for_a_process(peers: Peers, answer: bytes) -> None:
+async def test_another_one_at_the_url_does_not_answer_for_a_process(
+    peers: Peers, answer: bytes, lives: bool | None
+) -> None:
     handler, _ = says(b"200 " + answer)
     async with peer(handler) as member:
-        assert not await peers.lives(member)
+        assert await peers.lives(member) is lives
+
+
+@pytest.mark.parametrize(
+    ("answer", "promise"),
+    [(b"200 \x92\xc3\x90", Promise(True, ())), (b"200 \xc2", None), (b"200 \xc1", None), (b"404 no", None)],
+)
+async def test_a_promise_is_what_a_process_says_it_is(peers: Peers, answer: bytes, promise: Promise | None) -> None:
+    handler, heads = says(answer)
+    async with peer(handler) as member:
+        assert await peers.promise(member, Question("a", at("http://b"), (View(("a", "b")),))) == promise
+    assert heads[0].startswith(b"POST /internal/v1/promise ")
 
 
 async def test_a_call_is_not_made_again_when_a_kept_connection_is_closed(peers: Peers) -> None:

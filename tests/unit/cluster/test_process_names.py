@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bus.bootstrap.identity import claim_name
-from bus.cluster.kept import ViewFile
+from bus.cluster.kept import Kept, ViewsFile
 from bus.domain.delivery.shares import View
 
 
@@ -43,15 +43,17 @@ def test_a_name_that_was_cut_off_by_a_power_cut_is_made_anew(tmp_path: Path, tor
 
 
 async def test_a_view_is_kept(tmp_path: Path) -> None:
-    file = ViewFile(tmp_path / "permits.json")
-    assert file.read() == View()
-    await file.write(View(("a", "b"), 3))
-    assert ViewFile(tmp_path / "permits.json").read() == View(("a", "b"), 3)
-    (tmp_path / "permits.json").write_bytes(b'{"owners": [')
-    assert file.read() == View()
+    file, kept = ViewsFile(tmp_path / "permits.json"), Kept((View(("a", "b"), 3), View(("a",), 3)))
+    assert file.read() == Kept(())
+    await file.write(kept)
+    assert ViewsFile(tmp_path / "permits.json").read() == kept
+    (tmp_path / "permits.json").write_bytes(b'{"owners":["a","b"],"rotation":3}')
+    assert file.read() == Kept((View(("a", "b"), 3),)), "a version before this one wrote it"
+    (tmp_path / "permits.json").write_bytes(b'{"views": [')
+    assert file.read() == Kept(())
 
 
 async def test_a_view_that_cannot_be_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "nowhere").touch()
-    await ViewFile(tmp_path / "nowhere" / "permits.json").write(View(("a",)))
+    await ViewsFile(tmp_path / "nowhere" / "permits.json").write(Kept(()))
     assert "not kept on disk" in caplog.text

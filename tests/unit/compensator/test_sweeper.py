@@ -333,7 +333,9 @@ async def test_a_process_does_not_come_back_while_its_order_is_given_to_others(
 async def test_an_unreachable_process_is_listed_until_its_queues_are_empty(ground: Ground) -> None:
     with claim_name(ground.root, ("dispatcher", "receiver")) as former:
         pass
-    ground.unreachable += [UnreachableProcess(name, "n", "u", ("dispatcher",), 1, 1) for name in (former, "elsewhere")]
+    ground.unreachable += [
+        UnreachableProcess(name, "n", "u", ("dispatcher",), 1, 1, name, (), False) for name in (former, "elsewhere")
+    ]
     await ground.direct(ground.root, idle=False)
     await ground.sweep()
     assert [one.owner for one in ground.unreachable] == [former, "elsewhere"]

@@ -48,7 +48,7 @@ class Sharing:
         world.transport = MemoryTransport(TransportName.KAFKA)
         self.router = TransportRouter([world.transport, DirectTransport(self.queue)], world.clock)
         self.shares = CountedShares("a")
-        self.shares.resume(View(("a",)))
+        self.shares.resume((View(("a",)),))
         self.may_start = True
         dependencies = world.dependencies(may_start=lambda: self.may_start)
         self.handed: list[str] = []
@@ -74,7 +74,7 @@ class Sharing:
         await self.go_by("a", "b", rotation=turn)
 
     async def go_by(self, *owners: str, rotation: int = 0) -> None:
-        self.shares.resume(View(owners, rotation))
+        self.shares.resume((View(owners, rotation),))
         await self.dispatcher.reshare()
         await self.world.clock.settle()
 
@@ -134,7 +134,7 @@ async def test_other_shares_of_thousands_leave_the_loop_to_others_in_between(wor
                 await asyncio.sleep(0)
 
         looking = asyncio.create_task(look())
-        found.shares.resume(View(("a", "b")))
+        found.shares.resume((View(("a", "b")),))
         await found.dispatcher.reshare()
         looking.cancel()
         steps = [after - before for before, after in itertools.pairwise(asked)]
@@ -151,7 +151,7 @@ async def test_what_changes_again_while_it_is_put_in_force_is_put_in_force_as_we
         await asyncio.sleep(0)
         found.shares.want(View())
         await resharing
-        found.shares.resume(View(("a",)))
+        found.shares.resume((View(("a",)),))
         found.shares.want(View(("a", "b")))
         await found.dispatcher.reshare()
         assert found.dispatcher.is_reshared
@@ -173,7 +173,7 @@ async def test_one_that_cannot_follow_keeps_no_other_from_its_share(
             return await plain(merged, destination, name, transports)
 
         monkeypatch.setattr(found.router, "meet", meet)
-        found.shares.resume(View(("a", "b")))
+        found.shares.resume((View(("a", "b")),))
         with pytest.raises(TransportUnavailable):
             await found.dispatcher.reshare()
         assert found.dispatcher.is_reshared
@@ -188,7 +188,7 @@ async def test_it_says_what_is_beyond_its_share_until_that_has_ended(world: Worl
         await world.publish(10)
         await world.clock.settle()
         assert found.dispatcher.beyond() == set()
-        found.shares.resume(View(("a", "b")))
+        found.shares.resume((View(("a", "b")),))
         assert found.dispatcher.beyond() == {NAME}
         await found.dispatcher.reshare()
         await world.clock.settle()
@@ -203,7 +203,7 @@ async def test_it_follows_other_shares_only_once_its_workers_do(world: World) ->
     """Nothing is in flight yet, but could be the moment after it was said that nothing is."""
     async with sharing(world, max_concurrency=4) as found:
         assert found.dispatcher.is_reshared
-        found.shares.resume(View(("a", "b")))
+        found.shares.resume((View(("a", "b")),))
         assert not found.dispatcher.is_reshared
         await found.dispatcher.reshare()
         assert found.dispatcher.is_reshared

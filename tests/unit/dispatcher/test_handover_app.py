@@ -9,9 +9,12 @@ import msgspec
 import pytest
 
 from bus.cluster.activity import ACTIVITY, Activity
-from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING, PeerKey
+from bus.cluster.lease import Promise, Question
+from bus.cluster.member import Member
+from bus.cluster.peers import DELIVERIES, MESSAGES, PROMISE, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE
 from bus.domain.delivery.delivery import Delivery, Status, encode_delivery
+from bus.domain.delivery.shares import View
 from bus.domain.destination import Destination
 from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message, encode_message
@@ -88,8 +91,17 @@ class World:
         self.dispatching = FakeDispatching()
         self.leads: set[str] = set()
         self.app = HandoverApp(
-            self.direct, self.dispatching, self.dispatching, self.registry, self.leads.__contains__, self.key
+            self.direct,
+            self.dispatching,
+            self.dispatching,
+            self.registry,
+            self.leads.__contains__,
+            self.promise,
+            self.key,
         )
+
+    def promise(self, question: Question) -> Promise:
+        return Promise(question.views == (View((question.asking.owner,)),), (View(("b",)),))
 
     async def subscribe(self, name: str) -> None:
         """Make a subscription in another process."""
@@ -244,6 +256,18 @@ async def test_a_sample_is_sent_and_what_came_of_it_returned(world: World) -> No
     assert (await world.call(SAMPLE, b"\xc1"))[0] == 400
     assert (await world.call(SAMPLE, msgspec.msgpack.encode([b"x", "billing"])))[0] == 400
     assert (await world.call(SAMPLE, call, key="Bearer wrong"))[0] == 401
+
+
+async def test_another_dispatcher_is_given_a_promise(world: World) -> None:
+    asking = Member(owner="a", node="a", url="http://a", roles=("dispatcher",), version="1", started_at=0)
+    call = msgspec.msgpack.encode(Question("b", asking, (View(("a",)),)))
+    assert await world.call(PROMISE, call) == (200, [True, [{"owners": ["b"], "rotation": 0}]])
+    assert await world.call(PROMISE, msgspec.msgpack.encode(Question("b", asking, ()))) == (
+        200,
+        [False, [{"owners": ["b"], "rotation": 0}]],
+    )
+    assert (await world.call(PROMISE, b"\xc1"))[0] == 400
+    assert (await world.call(PROMISE, call, key="Bearer wrong"))[0] == 401
 
 
 async def test_another_process_asks_what_is_done_for_a_subscription(world: World) -> None:

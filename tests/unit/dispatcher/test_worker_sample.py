@@ -146,6 +146,11 @@ async def test_one_that_is_cancelled_gives_its_permit_back(world: World) -> None
 async def test_a_dispatcher_that_may_not_start_or_is_stopped_sends_none(world: World) -> None:
     async with world.worker(may_start=lambda: False) as worker:
         assert await worker.sample(fresh(1, world.clock)) is None
+    answers = iter([True])
+    async with world.worker(may_start=lambda: next(answers, False)) as worker:
+        sample = asyncio.create_task(worker.sample(fresh(1, world.clock)))
+        await world.clock.until(sample.done, within=10)
+        assert sample.result() is None, "the lease ended meanwhile"
     async with world.worker() as worker:
         worker.stop()
         assert await worker.sample(fresh(1, world.clock)) is None

@@ -64,7 +64,9 @@ def test_a_bus_without_an_admin_is_no_alarm_of_the_admin() -> None:
 
 @pytest.mark.parametrize(("records", "severity"), [(0, Severity.WARNING), (7, Severity.CRITICAL)])
 def test_an_unreachable_process_is_an_alarm_with_its_records(records: int, severity: Severity) -> None:
-    lost = UnreachableProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, records)
+    lost = UnreachableProcess(
+        "o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, records, "o2", (), False
+    )
     found = only(unreachable=[lost])
     assert (found.rule, found.severity, found.since, found.cause) == (
         "process-unreachable",
@@ -77,7 +79,7 @@ def test_an_unreachable_process_is_an_alarm_with_its_records(records: int, sever
 
 
 def test_the_last_process_of_a_role_belongs_to_the_missing_role() -> None:
-    lost = UnreachableProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, 0)
+    lost = UnreachableProcess("o2", "n2:8700", "http://n2:8700", ("receiver", "dispatcher"), 1000, 0, "o2", (), False)
     found = alarms(Facts(unreachable=[lost], roles=[one for one in ROLES if one != "dispatcher"]))
     causes = {one.rule: one.cause for one in found}
     assert causes == {"role-missing": "role:dispatcher", "process-unreachable": "role:dispatcher"}
