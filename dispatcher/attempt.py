@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from bus.domain.delivery.batch import read_batch_answer
 from bus.domain.delivery.delivery import Attempt
+from bus.domain.delivery.request import EPOCH
 from bus.domain.delivery.retry import parse_retry_after
 from bus.domain.delivery.verdict import Answer
 from bus.domain.message import Message
@@ -80,15 +81,20 @@ class AttemptMaker:
                 is_late=delivery.message.is_late,
                 context=exchange.span.context if exchange.span is not None else None,
             )
-            exchange.post = requests.target, headers, delivery.message.body, self._timeout
+            exchange.post = requests.target, headers + self._epoch(), delivery.message.body, self._timeout
             return exchange
         attempts = [(entry.delivery.message, entry.delivery.attempts + 1) for entry in load]
         if self._spans.is_on:
             exchange.span = self._spans.begin_batch([entry.delivery.message for entry in load])
         batch = requests.batch(attempts, self._dependencies.attempt_ids, started, exchange.span)
-        exchange.post = requests.target, batch.headers, batch.body, self._timeout
+        exchange.post = requests.target, batch.headers + self._epoch(), batch.body, self._timeout
         exchange.mark = batch.mark
         return exchange
+
+    def _epoch(self) -> list[tuple[str, str]]:
+        """Return the header by which a subscriber can refuse requests of a process that another one has replaced."""
+        epoch = self._dependencies.epoch(self._subscription.destination)
+        return [(EPOCH, str(epoch))] if epoch else []
 
     async def attempt(self, exchange: Exchange) -> Made:
         """Make an attempt that could not be begun; network trouble is an answer as well."""

@@ -21,7 +21,8 @@ class Dependencies(NamedTuple):
     ``since`` returns when this process started (ms), by its clock as it is now. ``gone`` is called with a subscription
     whose subscriber answered 410, ``passed`` with a handed-over delivery whose outcome is durable. While ``may_start``
     returns False, no request is started; the workers ask it again and again. ``keeps`` says whether
-    this process still keeps the order of a destination. ``slots`` are those of destinations without an order.
+    this process still keeps the order of a destination, ``epoch`` which number it has among those that did, 0 for none.
+    ``slots`` are those of destinations without an order.
     """
 
     poster: Poster
@@ -36,5 +37,6 @@ class Dependencies(NamedTuple):
     passed: Callable[[Delivery], None]
     may_start: Callable[[], bool] = lambda: True
     keeps: Callable[[str], bool] = lambda _: True
+    epoch: Callable[[str], int] = lambda _: 0
     slots: SlotPool = OWN_SLOTS
     spans: Spans = NO_SPANS

@@ -58,6 +58,7 @@ class DispatcherService:
             passed=self._retrier.passed,
             may_start=lambda: context.members.may_start,
             keeps=self._leads,
+            epoch=self._epoch,
             slots=context.slots,
             spans=context.spans,
         )
@@ -71,7 +72,7 @@ class DispatcherService:
         registry.listen(self._dispatcher.apply)
         context.members.beyond = self._dispatcher.beyond
         context.members.slower = self._dispatcher.slower
-        context.members.is_reshared = lambda: self._dispatcher.is_reshared
+        context.members.is_reshared = lambda: self._dispatcher.is_reshared and context.leaders.is_current
         context.members.listen(self._dispatcher.reshare)
         context.leaders.listen(self._dispatcher.follow_leaders)
         context.chains.listen(self._dispatcher.follow_leaders)
@@ -117,6 +118,11 @@ class DispatcherService:
         if self._context.chains.is_strict(code):
             return self._context.chains.reads(code)
         return self._context.leaders.leads(Task.DELIVERING, code)
+
+    def _epoch(self, code: str) -> int:
+        """Return the number of this process among those that have delivered a destination that keeps an order."""
+        chains = self._context.chains
+        return chains.tenure(code) if chains.is_strict(code) else self._context.leaders.epoch(Task.DELIVERING, code)
 
     def _room(self, key: tuple[str, str]) -> int:
         return self._dispatcher.room_of(key)

@@ -38,7 +38,11 @@ _ROLES: Final = {Task.ACCEPTING: "receiver", Task.DELIVERING: "dispatcher"}
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """Who has a task; nobody while ``owner`` is empty. ``epoch`` is raised with each owner."""
+    """Who has a task; nobody while ``owner`` is empty.
+
+    ``epoch`` grows with each owner. It is the time (ms) at which the task was taken, or one more than before, so that
+    it also grows when the store is wiped, unless clocks are put back.
+    """
 
     owner: str
     epoch: int
@@ -68,6 +72,7 @@ class Leaders:
         self._ordered: frozenset[str] = frozenset()
         self._former: frozenset[str] = frozenset()
         self._found: dict[str, tuple[Lead, int]] = {}
+        self._read_at = clock.monotonic()
         self._listeners: list[Listener] = []
         self._stepping = asyncio.Lock()
 
@@ -82,6 +87,19 @@ class Leaders:
     def leads(self, task: Task, code: str) -> bool:
         """Whether this process has a task."""
         return self._owner(task, code) == self._me
+
+    def epoch(self, task: Task, code: str) -> int:
+        """Return the number of the owner of a task, which is greater than those of all before it; 0 for none."""
+        found = self._found.get(_name(task, code))
+        return found[0].epoch if found is not None else 0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether who has which task was read since this process was declared unreachable.
+
+        A person may have had another process keep an order meanwhile.
+        """
+        return not self._ordered or self._read_at > self._members.missed_at
 
     def leader(self, task: Task, code: str) -> Member | None:
         """Return the process that has a task, when it is alive."""
@@ -212,7 +230,9 @@ class Leaders:
         return {name for name, (lead, _) in self._found.items() if lead.owner == self._me}
 
     async def _read(self) -> None:
+        begun = self._clock.monotonic()
         found = await self._documents.list(COLLECTION)
+        self._read_at = begun
         self._found = {one.key: (lead, one.version) for one in found if (lead := _lead(one)) is not None}
 
     def _wanted(self) -> Iterator[str]:
@@ -234,7 +254,7 @@ class Leaders:
 
     async def _take(self, name: str) -> None:
         lead, _ = self._found.get(name, (Lead("", 0), 0))
-        await self._put(name, Lead(self._me, lead.epoch + 1))
+        await self._put(name, Lead(self._me, max(lead.epoch + 1, self._clock.now())))
 
     async def _put(self, name: str, lead: Lead) -> None:
         """Write who has a task, unless somebody else has written meanwhile."""

@@ -104,6 +104,8 @@ class Members:
         Returns the subscriptions a request to which may last for so many seconds; set by the dispatcher.
     told_at
         When (monotonic seconds) this process last began to write its document, of those times that the store took it.
+    missed_at
+        When (monotonic seconds) it last learned that it was declared unreachable.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class Members:
         self._listeners: list[Listener] = []
         self._has_changed = asyncio.Event()
         self._version: int | None = None
-        self.told_at = float("-inf")
+        self.told_at = self.missed_at = float("-inf")
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
@@ -445,7 +447,7 @@ class Members:
             if not (self._sights or self._unread):
                 return  # there is nobody who could have taken it for gone
         _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
-        self._is_missed = True
+        self._is_missed, self.missed_at = True, self._clock.monotonic()
         self._lease.end()
         self._change(lambda: self.shares.want(View()))
         if found is None:

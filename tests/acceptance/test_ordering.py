@@ -69,7 +69,11 @@ def first_by_key(calls: Sequence[Call]) -> dict[str, list[int]]:
 
 
 def check_order(subscriber: SubscriberProcess, path: str, count: int) -> None:
-    found = first_by_key([call for call in subscriber.calls() if call.path == path])
+    calls = [call for call in subscriber.calls() if call.path == path]
+    epochs = [call.epoch for call in calls]
+    assert epochs[0] > 0
+    assert epochs == sorted(epochs)
+    found = first_by_key(calls)
     assert sum(map(len, found.values())) == count
     assert all(numbers == sorted(numbers) for numbers in found.values())
 

@@ -34,6 +34,7 @@ class Call(msgspec.Struct, kw_only=True):
     seq: int | None = None
     signature: bool | None = None
     batch: str = ""
+    epoch: int = 0
 
 
 _decoder = msgspec.json.Decoder(Call)

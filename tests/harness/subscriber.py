@@ -348,6 +348,7 @@ class RecordConnection(Connection):
             destination=header("bus-destination", ""),
             bytes=len(body),
             in_flight=path.in_flight,
+            epoch=int(header("bus-epoch", "0")),
             key=header("bus-key", ""),
             biz_id=header("bus-biz-id", ""),
             content_type=header("content-type", ""),

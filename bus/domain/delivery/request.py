@@ -13,6 +13,7 @@ from bus.domain.tracing.context import TraceContext
 USER_AGENT: Final = "Pier/1"
 SIGNATURE: Final = "webhook-signature"
 LATE: Final = "bus-out-of-order"
+EPOCH: Final = "bus-epoch"
 
 
 def constant_headers(subscription: Subscription) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from bus.cluster.leaders import COLLECTION, Lead, Leaders, Task
@@ -10,7 +9,7 @@ from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination, Ordering
 from bus.errors import Conflict, StoreUnavailable
-from bus.testing.clock import ManualClock
+from bus.testing.clock import NOON, ManualClock
 from bus.testing.store import MemoryStore
 
 BOTH = ("receiver", "dispatcher")
@@ -22,6 +21,7 @@ class Crowd:
 
     def __init__(self, me: Member, everybody: list[Member]) -> None:
         self.me = me
+        self.missed_at = float("-inf")
         self._everybody = everybody
 
     @property
@@ -115,8 +115,38 @@ async def test_nobody_takes_the_tasks_of_one_that_is_gone_until_its_queues_are_e
     assert second.leads(ACCEPTING, "orders")
     assert second.leads(DELIVERING, "orders")
     assert not second.trouble
-    epochs = [msgspec.json.decode(one.value, type=Lead).epoch for one in await world.store.list(COLLECTION)]
-    assert epochs == [2, 2]
+    assert second.epoch(DELIVERING, "orders") == NOON + 1, "the clock has not moved"
+
+
+async def test_epochs_grow_with_each_owner_also_over_a_wiped_store(world: World) -> None:
+    first = await world.process("a")
+    assert first.epoch(ACCEPTING, "orders") == NOON
+    assert first.epoch(ACCEPTING, "free") == 0
+    await first.leave()
+    second = await world.process("b")
+    assert second.epoch(ACCEPTING, "orders") == NOON + 1
+    for one in await world.store.list(COLLECTION):
+        await world.store.delete(COLLECTION, one.key)
+    await world.clock.advance(10)
+    await second.step()
+    assert second.epoch(ACCEPTING, "orders") == NOON + 10_000
+
+
+async def test_one_that_was_declared_unreachable_reads_whose_the_order_is(world: World) -> None:
+    first = await world.process("a")
+    second = await world.process("b")
+    assert first.is_current
+    await world.clock.advance(1)
+    world.dies("a")
+    assert await second.give_up("orders") == [ACCEPTING, DELIVERING]
+    await second.step()
+    first._members.missed_at = world.clock.monotonic()
+    assert not first.is_current
+    await world.clock.advance(0.1)
+    await first.step()
+    assert first.is_current
+    assert not first.leads(DELIVERING, "orders")
+    assert second.epoch(DELIVERING, "orders") == first.epoch(DELIVERING, "orders")
 
 
 async def test_one_that_comes_back_goes_on(world: World) -> None:

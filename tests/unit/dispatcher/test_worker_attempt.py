@@ -25,6 +25,17 @@ async def test_what_a_message_does_not_have_is_not_sent(world: World) -> None:
     assert names.isdisjoint({"bus-biz-id", "bus-key", "traceparent", "tracestate"})
 
 
+@pytest.mark.parametrize("batch", [1, 10])
+async def test_where_an_order_is_kept_each_request_has_the_number_of_its_process(world: World, batch: int) -> None:
+    for epoch in (0, 7):
+        async with world.worker(subscription(batch=batch), epoch=lambda _, epoch=epoch: epoch):
+            await world.publish()
+            await world.clock.settle()
+    first, second = world.poster.posted
+    assert "bus-epoch" not in first.headers
+    assert second.headers["bus-epoch"] == "7"
+
+
 async def test_trace_context_and_constant_headers_are_sent_and_constants_win(world: World) -> None:
     async with world.worker(subscription(headers={"X-Tenant": "constant", "User-Agent": "mine"})):
         await world.publish(traceparent="00-1-2-01", tracestate="x=1", headers={"x-tenant": "own", "x-other": "é"})
