@@ -32,7 +32,7 @@ views = st.builds(View, st.sampled_from([("a",), ("a", "b"), ("b",), ("a", "b", 
 @given(st.lists(views, min_size=1, max_size=4), st.integers(1, 20), st.text(max_size=8))
 def test_where_a_share_may_not_differ_it_does_not(learnt: list[View], total: int, name: str) -> None:
     shares = Shares("a")
-    shares.resume(learnt[0])
+    shares.resume((learnt[0],))
     before, was = shares.state, shares.of(name, total)
     for view in learnt[1:]:
         shares.want(view)
@@ -43,7 +43,7 @@ def test_where_a_share_may_not_differ_it_does_not(learnt: list[View], total: int
 
 def test_a_rotation_is_nothing_to_those_that_divide_evenly() -> None:
     shares = Shares("a")
-    shares.resume(View(("a", "b"), 1))
+    shares.resume((View(("a", "b"), 1),))
     before = shares.state
     shares.want(View(("a", "b"), 2))
     assert not shares.may_differ(before, 16)
