@@ -18,6 +18,7 @@ from bus.cluster.member import COLLECTION, Member
 from bus.cluster.unreachable import (
     MissingDispatcher,
     Unread,
+    address_of,
     have_majority,
     missing_dispatchers,
     read_unreachable,
@@ -277,7 +278,9 @@ class Members:
 
     async def _ask_for_promises(self) -> None:
         begun = self._clock.monotonic()
-        known = {**self._known, **{owner: sight.member for owner, sight in self._sights.items()}}
+        # One that was declared unreachable may be back, while the view without it is not settled.
+        unreachable = {one.owner: address_of(one) for one in self.unreachable}
+        known = unreachable | self._known | {owner: sight.member for owner, sight in self._sights.items()}
         asked = [member for member in known.values() if member.is_dispatcher and member.owner != self._me.owner]
         answers = await asyncio.gather(*(self._promise_of(member) for member in asked))
         found = list(zip((member.sharer for member in asked), answers, strict=True))
@@ -287,7 +290,7 @@ class Members:
                 self._change(partial(self.shares.bind, answer.views))
         refused = {sharer for sharer, answer in found if answer is not None and not answer.is_promised}
         promised = {self._me.sharer, *(sharer for sharer, answer in found if answer not in (None, ENDED))} - refused
-        if not refused and None not in answers and not missing_dispatchers(self._unread.values(), begun):
+        if not refused and None not in answers:
             # One that has ended promises nothing, but nobody else is left with whom it could have shared anew before,
             # and if it starts again it changes no view within the time of this lease.
             promised.update(sharer for sharer, _ in found)
@@ -313,7 +316,6 @@ class Members:
         is_promised = (
             question.asked == self._me.owner
             and not self._is_leaving
-            and asking.owner not in self._unread
             and (known is None or known.member.started_at <= asking.started_at)
             and not set(bounds) - {View(), *question.views}
         )

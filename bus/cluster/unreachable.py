@@ -60,6 +60,19 @@ def unreachable_document(member: Member, *, has_ended: bool) -> bytes:
     )
 
 
+def address_of(process: UnreachableProcess) -> Member:
+    """Return where a process that cannot be reached was."""
+    return Member(
+        owner=process.owner,
+        node=process.node,
+        url=process.url,
+        roles=process.roles,
+        version="",
+        started_at=0,
+        group=process.sharer,
+    )
+
+
 def read_unreachable(document: Document) -> UnreachableProcess | None:
     """Return the process that a document declares unreachable; None when it is another document."""
     try:

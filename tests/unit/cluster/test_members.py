@@ -395,6 +395,21 @@ async def test_one_that_is_back_as_the_store_fails_keeps_no_other_from_its_share
     assert world.shares() == [8, 8, 0]
 
 
+@pytest.mark.parametrize("tenths", range(60, 96, 3))
+async def test_one_that_was_declared_unreachable_as_the_store_failed_keeps_no_other_from_its_share(
+    world: World, tenths: int
+) -> None:
+    a, b = await both(world)
+    b.stop()
+    await world.clock.advance(tenths / 10)
+    b.go_on()
+    a.reach.down = b.reach.down = 1
+    for _ in range(20):
+        await world.clock.advance(1)
+        assert a.share() >= 8
+        assert sum(world.shares()) <= 16
+
+
 async def test_a_new_process_takes_over_from_a_host_that_was_lost(world: World) -> None:
     a = world.start("a")
     await world.clock.until(world.is_whole, within=10)
