@@ -128,7 +128,7 @@ class Hosts:
     def check(self) -> None:
         """Wait until all that was accepted has arrived, and see how."""
         self.finish()
-        wait_until(self._has_all, within=90, what="all that is accepted arrives")
+        wait_until(self._has_all, within=240, what="all that is accepted arrives")
         found = self.subscriber.calls(PATH)
         repeated = sum(self._delivered().values()) - len(self._delivered())
         print(f"accepted {len(self.accepted)}, delivered {len(self._delivered())}, repeated {repeated}")
@@ -164,7 +164,7 @@ def test_a_subscriber_never_gets_too_much_at_once(hosts: Hosts) -> None:
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_subscriber_never_gets_too_much_at_once_whatever_fails(hosts: Hosts, seed: int) -> None:
     dice, end = random.Random(seed), time.monotonic() + LONG
