@@ -14,12 +14,13 @@ from bus.ports.clock import Clock
 
 LEASE_LASTS: Final = 4.0
 """Seconds, from the begin of its renewal on, for which a lease allows requests to start."""
+_SHORT: Final = 2.5
 PROMISE_LASTS: Final = 5.0
 """Seconds for which a promise binds; longer than what it is good for, as clocks may run at different speeds."""
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):
-    """A dispatcher asks for a promise: the owner that is asked, who asks, and the views that bound its shares."""
+    """A request for a promise: the owner that is asked, the process that asks, and the views that bound its shares."""
 
     asked: str
     asking: Member
@@ -34,7 +35,7 @@ class Promise(msgspec.Struct, frozen=True, array_like=True):
 
 
 ENDED: Final = Promise(True, ())
-"""What a dispatcher that has ended would say."""
+"""Stands for the answer of a dispatcher that has ended."""
 
 
 class Lease:
@@ -63,8 +64,8 @@ class Lease:
 
     @property
     def is_short(self) -> bool:
-        """Whether it ends within half of its time."""
-        return self._until - self._clock.monotonic() < LEASE_LASTS / 2
+        """Whether it ends so soon that promises are to be asked for, which can take two seconds."""
+        return self._until - self._clock.monotonic() < _SHORT
 
     def renew(self, begun: float) -> None:
         """Let it last from when (monotonic seconds) the proof was begun."""
@@ -80,7 +81,7 @@ class Lease:
 
     @property
     def promised(self) -> set[str]:
-        """The processes whom a promise still binds this one to."""
+        """The owners of the processes to which this one is still bound by a promise."""
         now = self._clock.monotonic()
         return {owner for owner, at in self._promised.items() if now - at < PROMISE_LASTS}
 
