@@ -24,7 +24,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class ViewsFile:
-    """A JSON file; without it a dispatcher that starts while the store is away takes all permits."""
+    """A JSON file; without it a dispatcher that starts while the store is unavailable uses all slots."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -38,7 +38,7 @@ _ROLES: Final = {Task.ACCEPTING: "receiver", Task.DELIVERING: "dispatcher"}
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """Who has a task; nobody while ``owner`` is empty.
+    """The owner of a task; it has none while ``owner`` is empty.
 
     ``epoch`` grows with each owner. It is the time (ms) at which the task was taken, or one more than before, so that
     it also grows when the store is wiped, unless clocks are put back.
@@ -95,9 +95,9 @@ class Leaders:
 
     @property
     def is_current(self) -> bool:
-        """Whether who has which task was read since this process was declared unreachable.
+        """Whether the owners of the tasks were read since this process was declared unreachable.
 
-        A person may have had another process keep an order meanwhile.
+        A person may have assigned an order to another process meanwhile.
         """
         return not self._ordered or self._read_at > self._members.missed_at
 

@@ -151,7 +151,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return self.group or self.owner
 
     def address(self) -> Member:
-        """Return who and where it is, and nothing that changes."""
+        """Return its names, its address and its roles, and nothing that changes."""
         return Member(
             owner=self.owner,
             node=self.node,

@@ -49,7 +49,7 @@ Listener = Callable[[], Awaitable[None]]
 
 
 class KeptViews(Protocol):
-    """What is on this process's disk of how permits are shared."""
+    """The record of shared slots on this process's disk."""
 
     def read(self) -> Kept:
         """Return it; nothing when it cannot be read."""
@@ -86,7 +86,7 @@ class Members:
     me
         What this process is.
     probe
-        Asks a silent process whether it lives; False when it has ended, None when that is not known.
+        Asks a silent process for its name: True if it runs, False if it has ended, None if neither is certain.
     ask
         Asks a dispatcher for a promise (``promise``) to this process; None when it does not answer.
     kept
@@ -193,15 +193,15 @@ class Members:
 
     @property
     def trouble(self) -> Said:
-        """Why this dispatcher, which holds messages, may start no requests for some time; empty when it may."""
+        """Why this dispatcher, which has messages queued, has started no requests for some time; empty when it may."""
         if not self._me.is_dispatcher or not self._me.held:
             return ""
         if self._without_since is None:
             if self._lease.over_for < _SHARED_WITHIN:
                 return ""
             return sentence(
-                "no requests start, so that what it holds waits: for {seconds} s neither the store nor more than half "
-                "of the dispatchers have answered, and the others may use its permits by now",
+                "no requests start and its messages stay queued: for {seconds} s neither the store nor more than half "
+                "of the dispatchers have answered; the others may use its slots",
                 seconds=f"{self._lease.over_for:.0f}",
             )
         seconds = self._clock.monotonic() - self._without_since
@@ -285,7 +285,7 @@ class Members:
         answers = await asyncio.gather(*(self._promise_of(member) for member in asked))
         found = list(zip((member.sharer for member in asked), answers, strict=True))
         for answer in answers:
-            # The store may have failed in the middle of a change: whoever is bound by one of both views gets the other.
+            # The store may have failed in the middle of a change: a view that bounds one bounds both.
             if answer is not None and set(answer.views) & set(self.shares.bounds):
                 self._change(partial(self.shares.bind, answer.views))
         refused = {sharer for sharer, answer in found if answer is not None and not answer.is_promised}
@@ -365,12 +365,12 @@ class Members:
             views = kept.views if has_others else (View((sharer,)),)
             self._known = {member.owner: member for member in kept.others}
             self._change(lambda: self.shares.resume(views))
-            self._version = None  # whether the others took it for gone is looked at when the store answers
+            self._version = None  # its document is read when the store answers: it may have been declared unreachable
             await self._ask_for_promises()
         await self._keep()
 
     async def _keep(self) -> None:
-        """Write the views that bound the shares, before another process can learn of one and use what it leaves."""
+        """Write the views that bound the shares to the disk, before they are in the store."""
         others = tuple(member.address() for member in self.others if member.is_dispatcher)
         kept = Kept(self.shares.all_bounds, others)
         if self._me.is_dispatcher and self.shares.bounds != (View(),) and kept != self._written:
@@ -397,7 +397,7 @@ class Members:
             await self._clock.sleep(_ASK)
 
     async def leave(self) -> None:
-        """Take the document away, once no promise binds it; called when nothing is in flight any more."""
+        """Delete the document, once no promise binds this process; called when no request is in flight."""
         self._is_leaving = True
         while self._lease.promised:
             await self._clock.sleep(_ASK)
@@ -436,18 +436,18 @@ class Members:
             self._lease.renew(begun)
 
     async def _catch_up(self) -> None:
-        """Find out what the document is: of a former life, or of a failed write that took effect, or taken away."""
+        """Read this process's document: an earlier run's, that of a failed write that took effect, or none."""
         found = await self._documents.get(COLLECTION, self._me.owner)
         is_first, self._version = self._version is None, found.version if found is not None else 0
         own = self._read(found) if found is not None else None
         if own is not None and (is_first or own.started_at == self._me.started_at):
             return
         if is_first and self.shares.bounds == (View(),):
-            return  # it uses nothing of a former life
+            return  # it uses no share of an earlier run
         if is_first and found is None:
             await self._look()
             if not (self._sights or self._unread):
-                return  # there is nobody who could have taken it for gone
+                return  # no other process could have declared it unreachable
         _log.warning("the others took this process for gone, or the store was wiped; permits are shared anew")
         self._is_missed, self.missed_at = True, self._clock.monotonic()
         self._lease.end()
@@ -507,7 +507,7 @@ class Members:
 
     async def _declare_gone(self, sight: _Sight, *, has_ended: bool) -> None:
         member = sight.member
-        # One that is missing in a store that was wiped is declared gone as well.
+        # In a store that was wiped there is no document to replace.
         version = 0 if member.owner in self._unsure else sight.document.version
         value, owner = unreachable_document(member, has_ended=has_ended), member.owner
         try:
@@ -549,7 +549,7 @@ class Members:
             return False  # a former run of this process may have promised something
         if not self._lease.promised <= owners:
             return False
-        # A new process has no share to go on with while it waits.
+        # A new process has no share to use meanwhile.
         return not self._has_shared or not have_majority(missing, sharers)
 
     def _still_in_flight(self, others: Sequence[Member]) -> AbstractSet[str]:
@@ -580,7 +580,7 @@ class Members:
         if first != self._me.owner:
             return self._sights[first].member.view.rotation
         shares, now = self.shares, self._clock.monotonic()
-        # One that cannot write its document cannot agree, and nobody would have the slots whose turn it is.
+        # A dispatcher that cannot write its document cannot agree; the slots whose turn it is would be unused.
         is_heard = all(now - sight.at <= _SILENT for sight in self._sights.values() if sight.member.is_dispatcher)
         if is_heard and len(shares.view.owners) > 1 and shares.is_settled and now - self._settled_at >= _ROTATE:
             return shares.view.rotation + 1

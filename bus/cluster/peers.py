@@ -197,10 +197,10 @@ class Peers:
                 ongoing.cancel()
 
     async def lives(self, member: Member) -> bool | None:
-        """Whether a process lives; False when it has ended, None when that is not known.
+        """Return True if a process runs, False if it has ended, None if neither is certain.
 
-        It has ended when its host refuses the connection, or when another process has its URL. A later life of it
-        counts as alive: it goes on with the permits of the one before.
+        It has ended when its host refuses the connection, or when another process has its URL. A later run of it
+        counts: it uses the share of the one before.
         """
         try:
             target = self._poster.target(f"{member.url}/healthz", {}, method="GET")

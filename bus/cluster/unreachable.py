@@ -1,4 +1,4 @@
-"""Processes that cannot be reached, as their documents name them, and what the others may take of their permits."""
+"""Processes that cannot be reached, by their documents, and when the others may use their slots."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bus.ports.store import Document
 
 _FORGOTTEN: Final = 600.0
 _FORGOTTEN_WITH_RECORDS: Final = 86_400.0
-# Seconds after which the others take the permits of unreachable dispatchers, even if these are the majority.
+# Seconds after which the others use the slots of unreachable dispatchers, even if these are the majority.
 _OUTNUMBERED: Final = 120.0
 
 
 class Unread(NamedTuple):
-    """A document that is no process's that is alive, and when it was first seen (monotonic seconds).
+    """The document of a process that is unreachable, or of another version.
 
-    ``process`` is None for a document of another version.
+    ``at`` is when it was first read (monotonic seconds); ``process`` is None for a document of another version.
     """
 
     document: Document
@@ -99,7 +99,7 @@ def have_majority(missing: Iterable[MissingDispatcher], sharers: Collection[str]
     """
     recent = [one for one in missing if one.age < _OUTNUMBERED]
     unsure = {one.sharer for one in recent}
-    # One that has ended may have been started again where it is cut off, beside one that was cut off before.
+    # A process that has ended may run again on the other side of a partition, beside one that was unreachable before.
     return not all(one.has_ended for one in recent) and any(
         2 * len(set(one.shared_with) - (set(sharers) - unsure)) > len(one.shared_with)
         for one in recent
