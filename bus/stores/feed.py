@@ -38,6 +38,16 @@ _MOST_REFUSALS: Final = 32  # calls that a batch may cost to be taken apart; one
 class Follower(Protocol):
     """Follows a source's records on their way to the store."""
 
+    async def prepare(self) -> None:
+        """Do what must be durable in the store before it gets any record.
+
+        Raises
+        ------
+        StoreError
+            The store did not take it; ``prepare`` is called again.
+        """
+        ...
+
     def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
         """Return what the store gets for a record; it may have that from now on, until ``returned``."""
         ...
@@ -161,6 +171,7 @@ class StoreFeed:
         self._store = store
         self._clock = clock
         self._sources = sources
+        self._unprepared = list(sources)
         self._count = count
         self._tell = tell
         self._backoff = _FIRST_BACKOFF
@@ -181,15 +192,31 @@ class StoreFeed:
                 if due := source.refused.due():
                     source.release(due)
             batch, is_cut = await self._gather()
-            is_taken = bool(batch) and await self._write(batch)
+            is_ready = await self._prepare(batch)
+            is_taken = is_ready and bool(batch) and await self._write(batch)
             self._busy = False
-            if not batch:
+            if is_ready and not batch:
                 await self._pause()
                 continue
             if self._has_all:
                 self._idle.set()
             if is_taken and not is_cut:
                 await self._clock.sleep(TICK)
+
+    async def _prepare(self, batch: _Part) -> bool:
+        """Return whether the store is ready for a batch; else that is released, and a backoff has passed."""
+        try:
+            while self._unprepared:
+                follower = self._unprepared[-1].follower
+                if follower is not None:
+                    await follower.prepare()
+                self._unprepared.pop()
+                self.up = True
+        except StoreError as error:
+            _release(batch)
+            await self._back_off(len(batch), error)
+            return False
+        return True
 
     @property
     def _has_all(self) -> bool:
@@ -270,8 +297,7 @@ class StoreFeed:
                 await self._tell([item.write for item in part])
                 self._finish(part)
         for part in parts:
-            for source, records in _by_source(part).items():
-                source.release(records)
+            _release(part)
         if failed is None or taken:
             self.up = True
             self._backoff = _FIRST_BACKOFF
@@ -308,6 +334,11 @@ class StoreFeed:
             self._most = max(self._most // 2, _LEAST)
         await self._clock.sleep(self._backoff)
         self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF)
+
+
+def _release(part: _Part) -> None:
+    for source, records in _by_source(part).items():
+        source.release(records)
 
 
 def _by_source(part: _Part) -> dict[Source, list[Record]]:

@@ -97,11 +97,14 @@ class Retrier:
         self._has_unasked = asyncio.Event()
         self._away_until = self._failed_at = float("-inf")
         self._is_recovering = True
-        self._has_reclaimed = False
         self._is_closing = False
         outcomes.superseded = self._superseded
 
     # What becomes of outcomes on their way to the store
+
+    async def prepare(self) -> None:
+        """End the leases of an earlier life, whose retries nobody holds."""
+        await self._store.reclaim(self._owner)
 
     def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
         """Return an outcome with the lease that its row is to have, if its retry is this dispatcher's."""
@@ -120,8 +123,7 @@ class Retrier:
         if held is not None:
             self._lease(held, now + (wait + start_within(timeout)) / 1000)
         until = max(self._clock.now(), write.at) + wait + lease_time([timeout])
-        # What is reclaimed is of an earlier life.
-        return replace(write, owner=self._owner if self._has_reclaimed else "", lease_until=until)
+        return replace(write, owner=self._owner, lease_until=until)
 
     def _holding(self, record: Record, outcome: Outcome) -> Held | None:
         """Return what is held of an outcome; None when a later one of its delivery is durable."""
@@ -194,7 +196,6 @@ class Retrier:
         """Claim unfinished outcomes, and hand over those that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claim())
-            group.create_task(self._reclaim())
             group.create_task(self._ask())
             look = sweep = 0.0
             while True:
@@ -219,15 +220,6 @@ class Retrier:
         """Let others make the retries; called when the store has all outcomes."""
         with contextlib.suppress(StoreError):  # then they wait for the end of the leases
             await self._store.reclaim(self._owner)
-
-    async def _reclaim(self) -> None:
-        """End the leases of an earlier life, whose retries nobody holds."""
-        while not self._has_reclaimed:
-            try:
-                await self._store.reclaim(self._owner)
-                self._has_reclaimed = True
-            except StoreError:
-                await self._clock.sleep(_SWEEP)
 
     async def _claim(self) -> None:
         while True:

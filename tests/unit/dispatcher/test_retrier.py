@@ -52,9 +52,9 @@ class Refused(StoreError):
 
 
 class Away(MemoryStore):
-    """A store that may be away, or take a while for each write."""
+    """A store that may be away, or take a while for each change."""
 
-    away = refuses = loses_answers = has_no_leases = False
+    away = refuses = loses_answers = False
     delay = 0.0
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
@@ -75,7 +75,9 @@ class Away(MemoryStore):
             raise StoreUnavailable("the answer is lost")
 
     async def reclaim(self, owner: str) -> int:
-        if self.away or self.has_no_leases:
+        if self.delay:
+            await self._sleep(self.delay)
+        if self.away:
             raise StoreUnavailable("the store is away")
         return await super().reclaim(owner)
 
@@ -243,6 +245,21 @@ async def test_the_retries_of_an_earlier_life_are_free(world: Retrying) -> None:
         assert len(await world.others()) == 1
 
 
+async def test_the_retries_of_a_life_that_was_killed_at_its_start_are_free(world: Retrying) -> None:
+    world.store.away = True
+    world.poster.script(URL, Reply(500))
+    async with world.life(retry=RetryPolicy(Schedule((20_000,)))):
+        await world.publish()
+        await world.clock.advance(1)
+    world.store.away, world.store.delay = False, 1.0
+    async with world.life():
+        await world.clock.advance(3)
+        assert world.store.leaving
+    await world.clock.advance(20)
+    async with world.life():
+        await world.clock.until(world.others_have, within=3)
+
+
 async def test_a_dispatcher_that_leaves_in_order_lets_others_make_its_retries(world: Retrying) -> None:
     world.poster.script(URL, Reply(500))
     async with world.life(retry=RetryPolicy(Schedule((20_000,)))):
@@ -280,9 +297,10 @@ async def test_what_a_person_has_resent_or_discarded_meanwhile_is_not_posted(wor
 
 async def test_a_lease_whose_write_is_under_way_counts_after_a_stop(world: Retrying) -> None:
     """The process is suspended for an hour while the store makes the row; then others have had the retry."""
-    world.store.delay = 3.0
     world.poster.script(URL, Reply(500), Reply(200))
     async with world.life():
+        await world.clock.settle()
+        world.store.delay = 3.0
         await world.publish()
         await world.clock.advance(0.5)
         await MemoryStore.write(world.store, [world.store.leaving[-1]])
@@ -355,7 +373,6 @@ async def test_a_retry_that_was_begun_before_the_store_came_back_is_nobody_elses
     answer = asyncio.Event()
     world.poster.script(URL, Reply(500), Reply(hold=answer))
     async with world.life():
-        world.store.has_no_leases = True
         await world.publish()
         await world.clock.advance(4)
         assert len(world.poster.posted) == 2
