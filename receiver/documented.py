@@ -30,6 +30,10 @@ _DESTINATION: Final[dict[str, Any]] = {
     "required": True,
     "schema": {"type": "string"},
 }
+_UNCHECKED: Final = (
+    "Only if true: the idempotency key may have been used before, but the receiver or the store that could say so did "
+    "not answer."
+)
 _OWNER: Final[dict[str, Any]] = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
 PATHS: Final[dict[str, Any]] = {
     "/v1/messages/{destination}": {
@@ -51,11 +55,15 @@ PATHS: Final[dict[str, Any]] = {
                         {
                             "type": "object",
                             "required": ["id", "duplicate"],
-                            "properties": {"id": {"type": "string"}, "duplicate": {"type": "boolean"}},
+                            "properties": {
+                                "id": {"type": "string"},
+                                "duplicate": {"type": "boolean"},
+                                "unchecked": {"const": True, "description": _UNCHECKED},
+                            },
                         }
                     ),
                 },
-                **refusals(401, 404, 409, 413, 415, 422, 429, 507),
+                **refusals(401, 404, 409, 413, 415, 422, 429, 503, 507),
             },
         }
     },
@@ -70,7 +78,7 @@ PATHS: Final[dict[str, Any]] = {
                 "`idempotency_key`, `traceparent`, `tracestate`, `original_id`, `replay`, `event` (source and id of a "
                 "CloudEvent, taken once) and `producer`, the epoch of the lease (`POST /v1/producers/{destination}`) "
                 "under which it is sent to a strictly ordered destination. The `error` of a line has `leader` where "
-                "another process sends to its destination."
+                "another process sends to its destination. A result has `unchecked` as the answer to a single message."
             ),
             "operationId": "send_messages",
             "security": by_key(),

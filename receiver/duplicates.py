@@ -12,10 +12,13 @@ import msgspec
 
 from bus.domain.claim import IDEMPOTENCY, Claim, document_key
 from bus.domain.identity import id_time
+from bus.domain.message import Message
 from bus.domain.times import DAY
-from bus.errors import StoreError
+from bus.domain.tracing.trace import Trace
+from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore, TraceStore
+from bus.stores.brief_questions import BriefQuestions
 
 MOST_AHEAD: Final = 600_000
 """By how many milliseconds the time of a new id may be ahead."""
@@ -39,6 +42,7 @@ class Recent:
     def __init__(self, store: TraceStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._questions = BriefQuestions(clock)
         self._younger: dict[bytes, bytes] = {}
         self._older: dict[bytes, bytes] = {}
         self._storing: dict[bytes, Stored] = {}
@@ -94,13 +98,18 @@ class Recent:
         A message of a strictly ordered destination may be delivered before it is accepted, so its outcomes alone do
         not say that it was.
         """
+        if not self._questions.may_ask:
+            return
         try:
-            found = await self._store.trace(message_id)
-            message = await self._store.message(message_id) if found is not None and found.message else None
+            found, message = await self._questions.answer(self._read(message_id))
         except StoreError:
             return
         if found is not None and (message is not None or not is_strict) and not self.knows(message_id):
             self._remember(name_of(message_id), content_of(message.destination, message.body) if message else None)
+
+    async def _read(self, message_id: str) -> tuple[Trace | None, Message | None]:
+        found = await self._store.trace(message_id)
+        return found, await self._store.message(message_id) if found is not None and found.message else None
 
     def _content(self, key: bytes) -> bytes | None:
         return self._younger.get(key) or self._older.get(key)
@@ -154,6 +163,7 @@ class IdempotencyKeys:
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents = documents
         self._clock = clock
+        self._questions = BriefQuestions(clock)
         self._lately: OrderedDict[str, _Use] = OrderedDict()
 
     def find(self, scope: str) -> Claim | None:
@@ -179,23 +189,39 @@ class IdempotencyKeys:
         if scope not in self._lately:
             self._remember(scope, claim, None, age=now - claim.at)
 
-    async def keep(self, scope: str, claim: Claim) -> None:
-        """Write the first use, whose record is durable now; best effort: in memory it is known."""
-        self._remember(scope, claim, None)
-        with contextlib.suppress(StoreError):
-            key = document_key(scope, claim.at)
-            await self._documents.put(IDEMPOTENCY, key, msgspec.json.encode(claim), version=0)
+    async def keep(self, scope: str, claim: Claim) -> bool:
+        """Write the first use, whose record is durable now; best effort: in memory it is known.
 
-    async def recall(self, scope: str, now: int) -> None:
-        """Ask the store about a key that memory does not know; without an answer it counts as new."""
-        for day in (now, now - DAY):
+        Return False if the store has another message for the key: two receivers accepted one at the same time.
+        """
+        self._remember(scope, claim, None)
+        key = document_key(scope, claim.at)
+        with contextlib.suppress(StoreError):
             try:
-                found = await self._documents.get(IDEMPOTENCY, document_key(scope, day))
-            except StoreError:
-                return
+                await self._documents.put(IDEMPOTENCY, key, msgspec.json.encode(claim), version=0)
+            except Conflict:
+                kept = await self._documents.get(IDEMPOTENCY, key)
+                return kept is None or msgspec.json.decode(kept.value, type=Claim).message_id == claim.message_id
+        return True
+
+    async def recall(self, scope: str, now: int) -> bool:
+        """Ask the store about a key that memory does not know; return whether it answered."""
+        if not self._questions.may_ask:
+            return False
+        try:
+            claim = await self._questions.answer(self._read(scope, now))
+        except StoreError:
+            return False
+        if claim is not None:
+            self.note(scope, claim, now)
+        return True
+
+    async def _read(self, scope: str, now: int) -> Claim | None:
+        for day in (now, now - DAY):
+            found = await self._documents.get(IDEMPOTENCY, document_key(scope, day))
             if found is not None:
-                self.note(scope, msgspec.json.decode(found.value, type=Claim), now)
-                return
+                return msgspec.json.decode(found.value, type=Claim)
+        return None
 
     def _remember(self, scope: str, claim: Claim, stored: Stored | None, *, age: int = 0) -> None:
         self._lately[scope] = _Use(claim, stored, self._clock.monotonic() + (DAY - max(0, age)) / 1000)

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import operator
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +20,7 @@ from bus.domain.identity import id_time, new_id
 from bus.domain.message import Message, check_size, encode_message
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
-from bus.errors import BusError, Conflict, InvalidMessage, StoreUnavailable
+from bus.errors import BusError, Conflict, InvalidMessage, PeerUnavailable, StoreUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.ports.claims import Claims
@@ -46,6 +47,7 @@ from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.repetitions import Repetitions, newest_unstored
+from receiver.routing import HERE, Elsewhere, Route, split_by_route
 from receiver.strict_writing import Produced, StrictWriting
 
 _PATIENCE: Final = 0.1
@@ -68,9 +70,11 @@ class _Call(NamedTuple):
     ``kept`` has, by id, those of the ``fresh`` messages that are durable. ``places`` has, by destination, where its
     messages are kept. ``held_up`` has, by destination that keeps an order,
     why one of its messages was refused for now: those behind it are refused as well, since they would overtake it.
+    ``unchecked`` are the keys that may have been used before.
     """
 
     principal: Principal
+    unchecked: AbstractSet[str]
     places: dict[str, Place]
     stored: Stored
     fresh: list[_Fresh]
@@ -102,20 +106,6 @@ class _Storing:
     def set_exception(self, error: Exception, /) -> None:
         if not self._waiter.done():
             self._waiter.set_exception(error)
-
-
-class Elsewhere(Protocol):
-    """The other processes that accept messages."""
-
-    def is_here(self, destination: str) -> bool:
-        """Whether this process accepts a destination's messages itself."""
-        ...
-
-    async def forward(
-        self, destination: str, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError]:
-        """Have messages of one destination accepted by the process that does; what was accepted is durable there."""
-        ...
 
 
 class Ingest:
@@ -239,33 +229,40 @@ class Ingest:
             answered for, and all of it may be sent again.
         """
         await self.until_current()
-        away: dict[str, list[int]] = {}
-        for place, draft in enumerate(drafts):
-            if isinstance(draft, Draft) and not self.is_here(draft.destination):
-                away.setdefault(draft.destination, []).append(place)
-        if not away:
-            return await self._accept(drafts, principal)
-        elsewhere = {place for places in away.values() for place in places}
-        groups = [[place for place in range(len(drafts)) if place not in elsewhere], *away.values()]
-        # At once: a process that stands still makes nobody else's messages wait for one time-out after the other.
-        found = await asyncio.gather(
-            self._accept([drafts[place] for place in groups[0]], principal),
-            *(self._elsewhere.forward(code, _chosen(drafts, places), principal) for code, places in away.items()),
-            return_exceptions=True,
-        )
-        answers: dict[int, Accepted | BusError] = {}
-        for places, answered in zip(groups, found, strict=True):
-            if isinstance(answered, BaseException):
-                raise answered
-            answers |= zip(places, answered, strict=True)
-        return [answers[place] for place in range(len(drafts))]
+        routes = [self._route(draft, principal) for draft in drafts]
+        return await split_by_route(drafts, routes, partial(self._accept_by, principal))
 
-    async def _accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
-        """Accept what is accepted here."""
+    def _route(self, draft: Draft | BusError, principal: Principal) -> Route:
+        if isinstance(draft, BusError):
+            return HERE
+        scope = _scope(draft, principal)
+        if scope and self._keys.find(scope) is not None:
+            scope = ""  # it is known here what the key stands for
+        return self._elsewhere.route(draft.destination, scope)
+
+    async def _accept_by(
+        self, principal: Principal, route: Route, drafts: Sequence[Draft | BusError]
+    ) -> Sequence[Accepted | BusError]:
+        if route == HERE:
+            return await self.accept_here(drafts, principal)
+        forwarded = [draft for draft in drafts if isinstance(draft, Draft)]
+        answers = await self._elsewhere.forward(route, forwarded, principal)
+        return answers if answers is not None else await self.accept_here(drafts, principal, has_asked=False)
+
+    async def accept_here(
+        self, drafts: Sequence[Draft | BusError], principal: Principal, *, has_asked: bool = True
+    ) -> list[Accepted | BusError]:
+        """Accept messages in this process, as ``accept`` does.
+
+        Parameters
+        ----------
+        has_asked
+            False if the process that owns the messages' keys does not answer.
+        """
         scopes = [_scope(draft, principal) for draft in drafts]
-        claimed = await self._repetitions.known(drafts, scopes)
+        claimed, unchecked = await self._repetitions.known(drafts, scopes)
         stored: Stored = asyncio.get_running_loop().create_future()
-        call = _Call(principal, {}, stored, [], {}, {}, {})
+        call = _Call(principal, unchecked if has_asked else frozenset(scopes), {}, stored, [], {}, {}, {})
         try:
             self._require_current()
             # Until the append nothing is awaited, so that no other call begins to store the same messages.
@@ -278,7 +275,8 @@ class Ingest:
             self._end(call)
             self._repetitions.settle(claimed, _names(call.kept.values()))
         if claims := [(item.message.claim, item.claim) for item in call.kept.values() if item.claim is not None]:
-            await self._keep(claims)
+            doubled = await self._keep(claims)
+            answers = [_doubled(one, doubled) for one in answers] if doubled else answers
         return answers
 
     def _places(self, drafts: Sequence[Draft | BusError]) -> dict[str, Place]:
@@ -321,6 +319,9 @@ class Ingest:
             if self._recent.knows(draft.id):
                 return self._known(draft.id, content)
             _check_id_time(draft.id, destination, now)
+        is_unchecked = bool(scope) and scope in call.unchecked
+        if is_unchecked and destination.refuse_unchecked_keys:
+            raise _unchecked()
         message, place = self._stamp(draft, destination, now, scope), call.places[destination.code]
         record = _record(message, encode_message(message), place)
         self._quotas.take(destination, call.principal, len(record.payload), place, call.rooms)
@@ -329,7 +330,7 @@ class Ingest:
         if claim is not None:
             self._keys.claim(scope, claim, call.stored)
         call.fresh.append(_Fresh(message, draft.producer, place, record, content, claim))
-        return Accepted(message.id, False)
+        return Accepted(message.id, False, is_unchecked)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
         if self._recent.is_other(message_id, content):
@@ -377,11 +378,21 @@ class Ingest:
                     self._keys.unclaim(item.message.claim)
         call.stored.set_result(None)
 
-    async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> None:
-        """Write the first uses as well as the store can in a moment; in memory they are known anyway."""
+    async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> set[str]:
+        """Write the first uses as well as the store can in a moment; in memory they are known anyway.
+
+        Return the messages whose keys the store has for others.
+        """
+        doubled = set[str]()
+
+        async def keep(scope: str, claim: Claim) -> None:
+            if not await self._keys.keep(scope, claim):
+                doubled.add(claim.message_id)
+
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                await asyncio.gather(*(self._keys.keep(scope, claim) for scope, claim in claims))
+                await asyncio.gather(*(keep(scope, claim) for scope, claim in claims))
+        return doubled
 
     def _note(self, place: Place, message: Message, position: int) -> None:
         """Take note of a message that is durable."""
@@ -396,8 +407,10 @@ class Ingest:
             self._publisher.count(message)
 
 
-def _chosen(drafts: Sequence[Draft | BusError], places: Sequence[int]) -> list[Draft]:
-    return [draft for place in places if isinstance(draft := drafts[place], Draft)]
+def _doubled(answer: Accepted | BusError, doubled: AbstractSet[str]) -> Accepted | BusError:
+    if isinstance(answer, Accepted) and answer.id in doubled:
+        return answer._replace(unchecked=True)
+    return answer
 
 
 def _names(fresh: Collection[_Fresh]) -> dict[bytes, bytes]:
@@ -428,6 +441,15 @@ def _repeated(first: Claim, body: bytes) -> Accepted:
             hint="use a new key for a new message",
         )
     return Accepted(first.message_id, True)
+
+
+def _unchecked() -> PeerUnavailable:
+    return PeerUnavailable(
+        sentence(
+            "the receiver or the store that has the uses of this key does not answer; this message is not accepted"
+        ),
+        hint=sentence("send it again under the same key; the destination's refuse_unchecked_keys decides this"),
+    )
 
 
 def _check_id_time(message_id: str, destination: Destination, now: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,16 @@ _GONE_AFTER: Final = 30.0
 _MOST_RECOVERED: Final = 20_000
 _MOST_BYTES: Final = 256 << 20
 _PAGE: Final = 64
+
+
+class Known(NamedTuple):
+    """What ``Repetitions.known`` learned: names that its caller owns and settles, and keys that may be known elsewhere.
+
+    ``unchecked`` keys are those of which the store did not say whether they were used.
+    """
+
+    claimed: frozenset[bytes]
+    unchecked: frozenset[str]
 
 
 class Repetitions:
@@ -73,11 +83,11 @@ class Repetitions:
             names |= {bytes.fromhex(scope): msgspec.json.encode(claim) for scope, claim in claims.items()}
             self._claims.recover(names)
 
-    async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> frozenset[bytes]:
+    async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> Known:
         """Recall what memory lacks of the drafts, and wait until nobody else is storing one of them.
 
-        Until the caller awaits something, ``Recent`` and ``IdempotencyKeys`` know all of them that were accepted. The
-        names that it returns are the caller's, who settles them.
+        Until the caller awaits something, ``Recent`` and ``IdempotencyKeys`` know all of them that were accepted, but
+        for those that are ``unchecked``.
 
         Raises
         ------
@@ -86,7 +96,7 @@ class Repetitions:
         """
         ids = {draft.id: draft.destination for draft in drafts if isinstance(draft, Draft) and draft.id}
         keys = {scope for scope in scopes if scope}
-        await self._recall(
+        unchecked = await self._recall(
             {known: destination for known, destination in ids.items() if self._recent.is_doubtful(known)},
             [scope for scope in keys if self._keys.find(scope) is None],
         )
@@ -97,7 +107,7 @@ class Repetitions:
                 await asyncio.wait(others)
             names = self._unknown(ids, keys)
             if self._claims is None or not names:
-                return frozenset()
+                return Known(frozenset(), unchecked)
             claimed = self._claims.claim(names, asked)
             self._note({names[name]: said for name, said in claimed.known.items()}, ids)
             is_late = self._clock.monotonic() > until
@@ -106,12 +116,13 @@ class Repetitions:
             doubtful = ({*claimed.doubtful, *claimed.storing} if is_late else set(claimed.doubtful)) - asked
             if doubtful:
                 told = [names[name] for name in doubtful]
-                await self._recall({one: ids[one] for one in told if one in ids}, [one for one in told if one in keys])
+                in_ids = {one: ids[one] for one in told if one in ids}
+                unchecked |= await self._recall(in_ids, [one for one in told if one in keys])
                 asked |= doubtful
             elif not claimed.storing:
-                return frozenset(names.keys() - claimed.known.keys())
+                return Known(frozenset(names.keys() - claimed.known.keys()), unchecked)
             elif is_late:  # nobody gets at the claims, and the store was asked
-                return frozenset()
+                return Known(frozenset(), unchecked)
             else:
                 await self._clock.sleep(_LOOK_AGAIN)
 
@@ -132,12 +143,15 @@ class Repetitions:
         if self._claims is not None and claimed:
             self._claims.settle(accepted, [name for name in claimed if name not in accepted])
 
-    async def _recall(self, ids: Mapping[str, str], keys: Collection[str]) -> None:
+    async def _recall(self, ids: Mapping[str, str], keys: Sequence[str]) -> frozenset[str]:
+        """Ask the store about ids, by their destinations, and keys; return the keys of which it said nothing."""
+        if not (ids or keys):
+            return frozenset()
         now = self._clock.now()
-        recalls = [self._recent.recall(known, is_strict=self._is_strict(code)) for known, code in ids.items()]
-        recalls += [self._keys.recall(scope, now) for scope in keys]
-        if recalls:
-            await asyncio.gather(*recalls)
+        by_id = [self._recent.recall(known, is_strict=self._is_strict(code)) for known, code in ids.items()]
+        by_key = [self._keys.recall(scope, now) for scope in keys]
+        _, answered = await asyncio.gather(asyncio.gather(*by_id), asyncio.gather(*by_key))
+        return frozenset(scope for scope, is_answered in zip(keys, answered, strict=True) if not is_answered)
 
     def _in_flight(self, ids: Collection[str], keys: Collection[str]) -> set[Stored]:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}

@@ -15,8 +15,9 @@ from receiver.duplicates import IdempotencyKeys, Recent
 from receiver.endpoint import MessageEndpoint
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
-from receiver.forwarding import ACCEPT, ForwardedApp, Forwarding
+from receiver.forwarding import ACCEPT, KEYED, ForwardedApp, Forwarding
 from receiver.ingest import Ingest
+from receiver.key_owners import KeyOwners
 from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
 from receiver.producers_app import PREFIX as PRODUCERS
@@ -43,11 +44,11 @@ class ReceiverService:
         self._sources = [(spool, "store")]
         if "direct" in context.spools:
             self._sources.append((context.spools["direct"], STORE))
-        turned_away = TurnedAway(clock)
+        turned_away, owners = TurnedAway(clock), KeyOwners(context.members)
         self._ingest = ingest = Ingest(
             registry,
             context.configuration,
-            Forwarding(context.leaders, context.chains, context.peers),
+            Forwarding(context.leaders, context.chains, owners, context.peers, clock),
             StrictWriting(context.chains),
             Placement(spool, context.router),
             Recent(context.store, clock),
@@ -70,7 +71,7 @@ class ReceiverService:
             documented=PATHS,
             routes={
                 PREFIX: IngestApp(ingest, context.keyring, rejections, producers),
-                ACCEPT: ForwardedApp(ingest, context.leaders, context.peer_key),
+                **dict.fromkeys((ACCEPT, KEYED), ForwardedApp(ingest, context.leaders, owners, context.peer_key)),
                 AGAIN: WritingAgainApp(context.chains, context.peer_key),
                 PRODUCERS: ProducersApp(context.chains, registry, context.keyring),
                 EVENTS_PATH: EventsApp(context.events, context.keyring),

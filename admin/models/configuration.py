@@ -69,6 +69,7 @@ class DestinationBody(Body):
     max_bytes: Whole = Field(default=DEFAULT_MAX_BYTES, ge=1, le=MAX_BODY)
     paused: StrictBool = False
     traced: StrictBool = False
+    refuse_unchecked_keys: StrictBool = False
     owner: Owner = ""
     pv_min: Whole | None = Field(default=None, ge=1)
     pv_max: Whole | None = Field(default=None, ge=1)
@@ -88,6 +89,7 @@ class DestinationBody(Body):
             max_bytes=self.max_bytes,
             paused=self.paused,
             traced=self.traced,
+            refuse_unchecked_keys=self.refuse_unchecked_keys,
             owner=self.owner,
             pv_min=self.pv_min,
             pv_max=self.pv_max,
@@ -110,6 +112,7 @@ class DestinationBody(Body):
             max_bytes=destination.max_bytes,
             paused=destination.paused,
             traced=destination.traced,
+            refuse_unchecked_keys=destination.refuse_unchecked_keys,
             owner=destination.owner,
             pv_min=destination.pv_min,
             pv_max=destination.pv_max,

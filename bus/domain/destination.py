@@ -84,6 +84,8 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         Who is told of its alarms and those of its subscriptions, in words of the channels' ``owners``.
     pv_min, pv_max
         Messages in ten minutes; fewer, or more, are an alarm. None for no limit.
+    refuse_unchecked_keys
+        A message with an idempotency key is refused while nobody can say whether the key was used; else it is accepted.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """
@@ -104,6 +106,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     owner: str = ""
     pv_min: int | None = None
     pv_max: int | None = None
+    refuse_unchecked_keys: bool = False
     mask: tuple[str, ...] = ()
     version: int = 0
 

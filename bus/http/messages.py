@@ -16,10 +16,15 @@ BATCH_BYTES: Final = 16 * 2**20
 
 
 class Accepted(NamedTuple):
-    """A message that is durable where it was taken, now or since an earlier request."""
+    """A message that is durable where it was taken, now or since an earlier request.
+
+    ``unchecked`` if its idempotency key may have been used before: the process, or the store, that could say did not
+    answer.
+    """
 
     id: str
     duplicate: bool
+    unchecked: bool = False
 
 
 def drafts_of(body: bytes) -> list[Draft | BusError]:
@@ -45,7 +50,9 @@ def _read(line: bytes) -> Draft | BusError:
 
 def content_of(answer: Accepted) -> bytes:
     """Return the body of the answer to a single message."""
-    return b'{"id": "%s", "duplicate": %s}' % (answer.id.encode(), b"true" if answer.duplicate else b"false")
+    unchecked = b', "unchecked": true' if answer.unchecked else b""
+    duplicate = b"true" if answer.duplicate else b"false"
+    return b'{"id": "%s", "duplicate": %s%s}' % (answer.id.encode(), duplicate, unchecked)
 
 
 def results_of(drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> bytes:
@@ -55,6 +62,7 @@ def results_of(drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | 
 
 def _result(draft: Draft | BusError, answer: Accepted | BusError) -> dict[str, Any]:
     if isinstance(answer, Accepted):
-        return {"id": answer.id, "status": "duplicate" if answer.duplicate else "accepted"}
+        unchecked = {"unchecked": True} if answer.unchecked else {}
+        return {"id": answer.id, "status": "duplicate" if answer.duplicate else "accepted", **unchecked}
     given = draft.id if isinstance(draft, Draft) else ""
     return {"id": given or None, "status": "rejected", "error": problem_of(answer)}

@@ -44,10 +44,6 @@ class NoOrder:
     def leader(self, _: Task, __: str) -> None:
         """Return None."""
 
-    def is_here(self, _: str) -> bool:
-        """Return True: each process accepts everything."""
-        return True
-
 
 class OneProcess:
     """The configuration of a process that is alone: what is in force is what a person was told."""

@@ -30,6 +30,7 @@ class DestinationView(View, kw_only=True):
     max_bytes: int
     paused: bool
     traced: bool
+    refuse_unchecked_keys: bool
     owner: str
     pv_min: int | None
     pv_max: int | None

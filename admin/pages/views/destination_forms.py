@@ -22,6 +22,7 @@ from bus.security.keys import Action
 from bus.sentences import N_
 
 _TRACED, _UNTRACED = "true", "false"
+_REFUSED, _ACCEPTED = "true", "false"
 _NEW: Final = msgspec.convert(DestinationBody().model_dump(), DestinationView)
 
 
@@ -103,6 +104,15 @@ def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
                 _TRACED if known.traced else _UNTRACED,
                 hint=t("With partitions: each message gets a trace id there, and its trace tells where it was."),
             )
+            form.choice(
+                "refuse_unchecked_keys",
+                t("Unchecked keys"),
+                {_ACCEPTED: t("accepted"), _REFUSED: t("refused")},
+                _REFUSED if known.refuse_unchecked_keys else _ACCEPTED,
+                hint=t(
+                    "A message whose idempotency key cannot be checked, since a receiver or the store does not answer."
+                ),
+            )
             form.lines(
                 "mask",
                 t("Masked, a path a line"),
@@ -141,6 +151,7 @@ def _wanted(form: Form) -> dict[str, object]:
         "pv_min": form.whole("pv_min"),
         "pv_max": form.whole("pv_max"),
         "traced": form.value("traced") == _TRACED,
+        "refuse_unchecked_keys": form.value("refuse_unchecked_keys") == _REFUSED,
         "mask": [line.strip() for line in str(form.value("mask") or "").splitlines() if line.strip()],
     }
 

@@ -267,6 +267,7 @@ def _settings(viewer: Viewer, found: DestinationView) -> None:
                 (t("Share of local queues"), share(found.spool_share)),
                 (t("Messages a second, each receiver"), f"{found.rate:g}" if found.rate else t("no limit")),
                 (t("Traced on NSQ"), t("yes") if found.traced else t("no")),
+                (t("Unchecked keys"), t("refused") if found.refuse_unchecked_keys else t("accepted")),
                 (t("Owner"), found.owner or t("nobody")),
                 (t("Fewest in ten minutes"), count(found.pv_min) if found.pv_min else t("no limit")),
                 (t("Most in ten minutes"), count(found.pv_max) if found.pv_max else t("no limit")),

@@ -33,6 +33,13 @@ def set_destination(
     traced: Annotated[
         bool | None, typer.Option("--traced/--no-traced", help="Have NSQ's partitions trace each message, or not.")
     ] = None,
+    refuse_unchecked_keys: Annotated[
+        bool | None,
+        typer.Option(
+            "--refuse-unchecked-keys/--accept-unchecked-keys",
+            help="Refuse a message while nobody can say whether its idempotency key was used, or accept it.",
+        ),
+    ] = None,
     owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,
     pv_min: Annotated[int | None, typer.Option(help="An alarm when fewer messages come in ten minutes.")] = None,
     pv_max: Annotated[int | None, typer.Option(help="An alarm when more messages come in ten minutes.")] = None,
@@ -59,6 +66,7 @@ def set_destination(
         "max_bytes": max_bytes,
         "paused": paused,
         "traced": traced,
+        "refuse_unchecked_keys": refuse_unchecked_keys,
         "owner": owner,
         "pv_min": pv_min,
         "pv_max": pv_max,

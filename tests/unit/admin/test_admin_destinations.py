@@ -25,6 +25,7 @@ DESTINATION = {
     "max_bytes": 1_048_576,
     "paused": False,
     "traced": False,
+    "refuse_unchecked_keys": False,
     "owner": "",
     "pv_min": None,
     "pv_max": None,

@@ -35,6 +35,7 @@ from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
 from receiver.forwarding import Forwarding
 from receiver.ingest import Ingest
+from receiver.key_owners import KeyOwners
 from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
 from receiver.producers_app import PREFIX as PRODUCERS
@@ -89,7 +90,7 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
         Ingest(
             context.registry,
             context.configuration,
-            Forwarding(context.leaders, context.chains, context.peers),
+            Forwarding(context.leaders, context.chains, KeyOwners(context.members), context.peers, context.clock),
             StrictWriting(context.chains),
             placement,
             recent,

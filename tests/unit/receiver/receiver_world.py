@@ -20,7 +20,7 @@ from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
-from bus.testing.cluster import NoOrder, OneProcess, without_groups
+from bus.testing.cluster import OneProcess, without_groups
 from bus.testing.events import MemoryEvents
 from bus.testing.store import MemoryStore
 from bus.testing.transport import MemoryTransport
@@ -28,12 +28,13 @@ from bus.transports.publishing import DestinationPublisher
 from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
 from receiver.duplicates import IdempotencyKeys, Recent
-from receiver.ingest import Elsewhere, Ingest
+from receiver.ingest import Ingest
 from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
+from receiver.routing import HERE, Elsewhere, Route
 from receiver.strict_writing import StrictWriting, Writing
 from receiver.turned_away import TurnedAway
 from tests.harness.gated_spool import GatedSpool
@@ -66,6 +67,19 @@ class SlowStore(MemoryStore):
         await super().compensate(rows)
 
 
+class Alone:
+    """The only receiver of a bus without destinations that keep an order."""
+
+    def is_here(self, _: str) -> bool:
+        return True
+
+    def route(self, *_: str) -> Route:
+        return HERE
+
+    async def forward(self, *_: object) -> None:
+        raise AssertionError("there is no other process")
+
+
 class World:
     def __init__(self, store: SlowStore | None = None, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
@@ -78,7 +92,7 @@ class World:
         self.old = False
         self.claims: Claims | None = None
         self.configuration: Configuration = OneProcess()
-        self.elsewhere: Elsewhere = NoOrder()
+        self.elsewhere: Elsewhere = Alone()
         self.chains: Writing = without_groups(self.store, self.clock)
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.router.apply)

@@ -22,6 +22,7 @@ from bus.transports.chains.chains import Chains
 from bus.transports.chains.transport import ChainTransport
 from bus.transports.router import TransportRouter
 from receiver.forwarding import Forwarding
+from receiver.key_owners import KeyOwners
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp
 from tests.unit.receiver.receiver_world import SlowStore, World
@@ -36,8 +37,9 @@ class StrictWorld(World):
         self.chains = Chains(store, {"kafka": groups}, name, self.url, {Role.SENDER}, self._again, clock)
         self.router = TransportRouter([self.transport, ChainTransport("kafka", groups, self.chains)], clock)
         self.registry._listeners[:] = [self.router.apply, self.chains.apply]
-        leaders = leading(store, alone(store, clock), clock)
-        self.elsewhere = Forwarding(leaders, self.chains, None)  # type: ignore[arg-type]
+        members = alone(store, clock)
+        leaders = leading(store, members, clock)
+        self.elsewhere = Forwarding(leaders, self.chains, KeyOwners(members), None, clock)  # type: ignore[arg-type]
         self.restart()
         self.producers = ProducersApp(self.chains, self.registry, self.keyring)
 

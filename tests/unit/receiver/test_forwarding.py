@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.peers import PeerKey
 from bus.domain.destination import Destination, Ordering
+from bus.domain.health.vitals import UnreachableProcess
 from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFull
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
@@ -20,7 +23,9 @@ from bus.registry import Registry
 from bus.security.principals import ANYONE, Principal
 from bus.security.secrets import SecretBox
 from bus.testing.cluster import without_groups
+from receiver.duplicates import scope_of
 from receiver.forwarding import ForwardedApp, Forwarding
+from receiver.key_owners import KeyOwners
 from tests.unit.receiver.receiver_world import World
 
 LIMITED = Principal("key-1", "shop", ("producer",), ("orders", "free"), rate=1.0, burst=2)
@@ -31,7 +36,9 @@ class Crowd:
 
     def __init__(self, me: Member, other: Member) -> None:
         self.me = me
+        self.others = [other]
         self.all = [me, other]
+        self.unreachable: list[UnreachableProcess] = []
 
 
 class Network:
@@ -44,7 +51,7 @@ class Network:
         self.stands_still: asyncio.Event | None = None
         self.waiting = 0
 
-    async def call(self, member: Member, path: str, content: object) -> bytes:
+    async def call(self, member: Member, path: str, content: object, **_: float) -> bytes:
         if self.app is None:
             raise PeerUnavailable(f"{member.url} does not answer", indeterminate=True)
         self.calls += 1
@@ -66,12 +73,15 @@ class Cluster:
             Member(owner=name, node=name, url=f"http://{name}", roles=("receiver",), version="1", started_at=0)
             for name in ("first", "second")
         ]
+        self.crowds = [Crowd(*members), Crowd(*reversed(members))]
         self.leaders = [
             Leaders(self.first.store, crowd, lambda _: False, self.first.clock)  # type: ignore[arg-type]
-            for crowd in (Crowd(*members), Crowd(*reversed(members)))
+            for crowd in self.crowds
         ]
-        for world, leaders in zip((self.first, self.second), self.leaders, strict=True):
-            world.elsewhere = Forwarding(leaders, without_groups(world.store, world.clock), self.network)  # type: ignore[arg-type]
+        self.owners = [KeyOwners(crowd) for crowd in self.crowds]
+        for world, leaders, owners in zip((self.first, self.second), self.leaders, self.owners, strict=True):
+            chains = without_groups(world.store, world.clock)
+            world.elsewhere = Forwarding(leaders, chains, owners, self.network, world.clock)  # type: ignore[arg-type]
             world.restart()
 
     async def begin(self) -> None:
@@ -82,7 +92,19 @@ class Cluster:
                 await world.registry.put_destination(Destination(code="free"))
             else:
                 await world.registry.load()
-        self.network.app = ForwardedApp(self.first.ingest, self.leaders[0], PeerKey(self.first.store, self.first.clock))
+        key = PeerKey(self.first.store, self.first.clock)
+        self.network.app = ForwardedApp(self.first.ingest, self.leaders[0], self.owners[0], key)
+
+    def owned(self, destination: str = "free", *, by: int = 0, number: int = 0) -> str:
+        """Return one of the keys that one of the two processes owns."""
+        owner = self.owners[by].owner
+        keys = (key for key in map(str, itertools.count()) if not owner(scope_of(destination, ANYONE.id, (key,))))
+        return next(itertools.islice(keys, number, None))
+
+    async def send(self, key: str, *, at: int = 1, body: bytes = b"1", destination: str = "free") -> Accepted:
+        """Send a message with a key to one of the two processes."""
+        draft = Draft(destination, body, idempotency_key=key)
+        return await (self.first, self.second)[at].ingest.accept_one(draft, ANYONE)
 
 
 @pytest.fixture
@@ -110,7 +132,7 @@ async def test_what_another_process_accepts_goes_there_and_the_rest_stays(cluste
 async def test_a_single_message_is_forwarded_as_well(cluster: Cluster) -> None:
     accepted = await cluster.second.ingest.accept_one(Draft("orders", b"1", id=cluster.first.id()), ANYONE)
     again = await cluster.second.ingest.accept_one(Draft("orders", b"1", id=accepted.id), ANYONE)
-    assert again == (accepted.id, True)
+    assert again == Accepted(accepted.id, True)
     assert [one.id for one in cluster.first.stored] == [accepted.id]
 
 
@@ -182,3 +204,110 @@ async def test_a_spool_that_refuses_everything_refuses_a_batch_that_is_partly_ac
     with pytest.raises(SpoolFull):
         await cluster.second.ingest.accept([Draft("orders", b"1"), Draft("free", b"2")], ANYONE)
     assert [one.body for one in cluster.first.stored] == [b"1"]
+
+
+async def test_a_key_is_accepted_by_its_owner_whichever_process_got_it(cluster: Cluster) -> None:
+    key = cluster.owned()
+    answers = await asyncio.gather(*(cluster.send(key, at=at) for at in (0, 1, 1, 0)))
+    assert len({answer.id for answer in answers}) == 1
+    assert [answer.duplicate for answer in answers].count(False) == 1
+    assert not any(answer.unchecked for answer in answers)
+    assert len(cluster.first.stored) == 1
+    assert not cluster.second.stored
+    with pytest.raises(RefusedElsewhere, match="another body"):
+        await cluster.send(key, body=b"2")
+
+
+async def test_a_batch_is_split_by_owners(cluster: Cluster) -> None:
+    keys = [cluster.owned(by=1), cluster.owned(), "", cluster.owned(), cluster.owned("orders", by=1)]
+    drafts = [Draft("free", b"%d" % number, idempotency_key=key) for number, key in enumerate(keys[:3])]
+    drafts += [Draft("free", b"1", idempotency_key=keys[3]), Draft("orders", b"4", idempotency_key=keys[4])]
+    answers = await cluster.second.ingest.accept([*drafts, BusError("a broken line")], ANYONE)
+    found = [answer.duplicate if isinstance(answer, Accepted) else None for answer in answers]
+    assert sorted(found[:5]) == [False] * 4 + [True]
+    assert found[1] != found[3]
+    assert found[5] is None
+    assert {one.body for one in cluster.first.stored} == {b"1", b"4"}
+    assert {one.body for one in cluster.second.stored} == {b"0", b"2"}
+
+
+async def test_a_key_is_unchecked_while_its_owner_does_not_answer(cluster: Cluster) -> None:
+    key, app, cluster.network.app = cluster.owned(), cluster.network.app, None
+    accepted = await cluster.send(key)
+    assert accepted == (cluster.second.stored[0].id, False, True)
+    assert await cluster.send(key) == (accepted.id, True, False)
+    cluster.network.app = app
+    await cluster.second.clock.advance(4.9)
+    assert (await cluster.send(cluster.owned(number=1))).unchecked
+    assert cluster.network.calls == 0
+    await cluster.second.clock.advance(0.2)
+    assert not (await cluster.send(cluster.owned(number=2))).unchecked
+    assert cluster.network.calls == 1
+
+
+async def test_one_call_finds_out_whether_an_owner_is_back(cluster: Cluster) -> None:
+    cluster.network.app = None
+    await cluster.send(cluster.owned())
+    key = PeerKey(cluster.first.store, cluster.first.clock)
+    cluster.network.app = ForwardedApp(cluster.first.ingest, cluster.leaders[0], cluster.owners[0], key)
+    cluster.network.stands_still = asyncio.Event()
+    await cluster.second.clock.advance(5.1)
+    asking = asyncio.create_task(cluster.send(cluster.owned(number=1)))
+    await cluster.second.clock.settle()
+    assert (await cluster.send(cluster.owned(number=2))).unchecked
+    cluster.network.stands_still.set()
+    assert not (await asking).unchecked
+
+
+async def test_a_destination_can_refuse_what_cannot_be_checked(cluster: Cluster) -> None:
+    free = cluster.second.registry.catalog.destinations["free"]
+    await cluster.second.registry.put_destination(replace(free, refuse_unchecked_keys=True))
+    app, cluster.network.app = cluster.network.app, None
+    key = cluster.owned()
+    with pytest.raises(PeerUnavailable, match="not accepted"):
+        await cluster.send(key)
+    assert not cluster.second.stored
+    assert not (await cluster.send("")).unchecked
+    cluster.network.app = app
+    await cluster.second.clock.advance(6)
+    assert not (await cluster.send(key)).duplicate
+
+
+async def test_an_unreachable_owner_keeps_its_keys(cluster: Cluster) -> None:
+    crowd, key = cluster.crowds[1], cluster.owned()
+    (gone,) = crowd.others
+    crowd.others = []
+    assert not (await cluster.send(key)).unchecked
+    crowd.unreachable = [UnreachableProcess("first", "first", gone.url, gone.roles, 0, 1, "first")]
+    assert (await cluster.send(cluster.owned(number=1))).unchecked
+    assert not (await cluster.send(cluster.owned(by=1))).unchecked
+
+
+async def test_a_process_that_does_not_take_itself_for_the_owner_accepts_nothing(cluster: Cluster) -> None:
+    key = cluster.owned()
+    cluster.crowds[0].others = []
+    cluster.owners[0].owner = lambda _: "second"  # type: ignore[method-assign]
+    assert (await cluster.send(key)).unchecked
+    assert not cluster.first.stored
+
+
+async def test_an_owner_whose_disk_is_full_stops_nobody_else(cluster: Cluster) -> None:
+    cluster.first.spool.refuse = lambda: SpoolFull("full")
+    assert (await cluster.send(cluster.owned())).unchecked
+
+
+async def test_an_owner_without_its_store_says_that_it_cannot_know(cluster: Cluster) -> None:
+    cluster.first.store.down = True
+    key = cluster.owned()
+    first = await cluster.send(key)
+    assert first.unchecked
+    assert await cluster.send(key) == (first.id, True, False)
+
+
+async def test_what_two_receivers_accepted_at_once_is_unchecked(cluster: Cluster) -> None:
+    """Their views differ while one joins; then the store has one of both."""
+    key = cluster.owned()
+    for owners in cluster.owners:
+        owners.owner = lambda _: ""  # type: ignore[method-assign]
+    answers = await asyncio.gather(cluster.send(key, at=0), cluster.send(key, at=1))
+    assert sorted(answer.unchecked for answer in answers) == [False, True]

@@ -179,15 +179,15 @@ async def test_a_batch_shares_one_append_and_is_answered_in_order(world: World) 
 
 async def test_a_repeated_id_is_a_duplicate(world: World) -> None:
     known = world.id()
-    assert await world.send(id=known) == (known, False)
-    assert await world.send(id=known, biz_id="42") == (known, True)
+    assert await world.send(id=known) == Accepted(known, False)
+    assert await world.send(id=known, biz_id="42") == Accepted(known, True)
     assert len(world.stored) == 1
 
 
 async def test_an_id_twice_in_a_batch_is_stored_once(world: World) -> None:
     one, other = world.id(), world.id()
     answers = await world.ingest.accept(drafts(one, other, one), ANYONE)
-    assert answers == [(one, False), (other, False), (one, True)]
+    assert answers == [Accepted(one, False), Accepted(other, False), Accepted(one, True)]
     assert [found.id for found in world.stored] == [one, other]
 
 
@@ -200,8 +200,8 @@ async def test_a_twin_waits_until_the_first_is_durable(world: World) -> None:
     await world.clock.settle()
     assert not any(twin.done() for twin in twins)
     world.spool.gate.set()
-    assert await first == (known, False)
-    assert [await twin for twin in twins] == [(known, True)] * 3
+    assert await first == Accepted(known, False)
+    assert [await twin for twin in twins] == [Accepted(known, True)] * 3
     assert len(world.stored) == 1
 
 
@@ -214,7 +214,7 @@ async def test_a_twin_of_one_that_failed_is_stored_itself(world: World) -> None:
     world.spool.gate.set()
     results = await asyncio.gather(*sends, return_exceptions=True)
     assert isinstance(results[0], SpoolFull)
-    assert sorted(results[1:]) == [(known, False), (known, True), (known, True)]
+    assert sorted(results[1:]) == [Accepted(known, False), Accepted(known, True), Accepted(known, True)]
     assert len(world.stored) == 1
 
 
@@ -238,7 +238,7 @@ async def test_a_cancelled_call_leaves_no_twin_waiting(world: World) -> None:
     await world.clock.settle()
     first.cancel()
     world.spool.gate.set()
-    assert await asyncio.wait_for(twin, 5) == (known, False)
+    assert await asyncio.wait_for(twin, 5) == Accepted(known, False)
 
 
 async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_other(world: World) -> None:
@@ -259,7 +259,7 @@ async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_o
 async def test_of_an_old_id_sent_twice_at_once_one_is_stored(world: World) -> None:
     known = world.id(before=MINUTE)
     answers = await asyncio.gather(*(world.send(id=known) for _ in range(5)))
-    assert sorted(answers) == [(known, False)] + [(known, True)] * 4
+    assert sorted(answers) == [Accepted(known, False)] + [Accepted(known, True)] * 4
     assert len(world.stored) == 1
 
 
@@ -269,7 +269,7 @@ async def test_after_a_restart_the_store_knows_ids(world: World) -> None:
     await world.write_stored()
     await world.clock.advance(1)
     world.restart()
-    assert await world.ingest.accept(drafts(known, other), ANYONE) == [(known, True), (other, False)]
+    assert await world.ingest.accept(drafts(known, other), ANYONE) == [Accepted(known, True), Accepted(other, False)]
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -286,7 +286,7 @@ async def test_an_id_used_again_for_something_else_is_refused(
         world.restart()
     with pytest.raises(Conflict, match=known):
         await world.send(**{"id": known, **other})
-    assert await world.send(id=known, headers={"x-a": "1"}) == (known, True)
+    assert await world.send(id=known, headers={"x-a": "1"}) == Accepted(known, True)
     assert len(world.stored) == 1
 
 
@@ -294,7 +294,7 @@ async def test_an_id_used_twice_in_a_batch_for_two_messages_is_refused_once(worl
     known = world.id()
     batch = [Draft("orders", body, id=known) for body in (b"1", b"2", b"1")]
     first, other, twin = await world.ingest.accept(batch, ANYONE)
-    assert (first, twin) == ((known, False), (known, True))
+    assert (first, twin) == (Accepted(known, False), Accepted(known, True))
     assert isinstance(other, Conflict)
     assert [found.body for found in world.stored] == [b"1"]
 
@@ -304,7 +304,7 @@ async def test_an_id_of_which_only_an_outcome_has_arrived_is_a_repetition(world:
     await world.store.write([outcome(message(id=known), "billing", Status.DELIVERED)])
     await world.clock.advance(1)
     world.restart()
-    assert await world.send(b"anything", id=known) == (known, True)
+    assert await world.send(b"anything", id=known) == Accepted(known, True)
 
 
 async def test_a_store_that_does_not_answer_stops_nobody(world: World) -> None:
@@ -412,7 +412,7 @@ async def test_a_store_that_hangs_does_not_keep_the_answer_back(world: World) ->
 
     world.store.put = hangs
     first = await asyncio.wait_for(world.send(b"1", idempotency_key="once"), 5)
-    assert await world.send(b"1", idempotency_key="once") == (first.id, True)
+    assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
 
 
 async def test_an_old_configuration_cannot_tell_that_a_destination_is_unknown(world: World) -> None:
@@ -428,9 +428,9 @@ async def test_an_id_that_was_accepted_is_known_when_the_clock_is_put_back(world
     known = world.id()
     await world.send(id=known)
     world.clock.jump(-DAY)
-    assert await world.send(id=known) == (known, True)
+    assert await world.send(id=known) == Accepted(known, True)
     await world.write_stored()
     world.restart()
-    assert await world.send(id=known) == (known, True)
+    assert await world.send(id=known) == Accepted(known, True)
     with pytest.raises(InvalidMessage, match="ahead"):
         await world.send(id=new_id(world.clock.now() + DAY))
