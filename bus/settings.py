@@ -130,8 +130,6 @@ class Settings(BaseSettings):
         What the log on standard error has, and whether each of its lines is JSON.
     store
         Where traces are kept: ``sqlite:///path``, ``mongodb://host/database``, or empty for SQLite under ``data``.
-    store_linger
-        How long writes to the store gather for one commit.
     spool_limit
         Size at which a spool refuses new records; old ones are never dropped.
     disk_reserve
@@ -241,7 +239,6 @@ class Settings(BaseSettings):
     log_json: bool = False
     spool_limit: int = Field(default=16 * 2**30, ge=2**20)
     disk_reserve: int | None = Field(default=None, ge=0)
-    store_linger: float = Field(default=0.05, ge=0, le=0.5)
     zookeeper: str = ""
     kafka_bootstrap: str = ""
     kafka_prefix: str = ""

@@ -16,10 +16,10 @@ async def open_store(settings: Settings, clock: Clock) -> Store:
     """Return the store, open. Raises ``ConfigurationError`` when its address is impossible or its extra is missing."""
     directory = embedded(settings)
     if directory is not None:
-        return await SqliteStore.open(directory, linger=settings.store_linger)
+        return await SqliteStore.open(directory)
     with extra("mongodb"):
         from bus.stores.mongodb import MongodbStore  # noqa: PLC0415
-    return await MongodbStore.open(settings.store, clock=clock, linger=settings.store_linger)
+    return await MongodbStore.open(settings.store, clock=clock)
 
 
 def check_store(settings: Settings) -> None:

@@ -15,32 +15,26 @@ Result = TypeVar("Result")
 
 
 class Gathering(Generic[Item, Result]):
-    """Collects items into batches while the commit before is under way, and for ``linger`` seconds.
+    """Collects items into batches while the commit before is under way.
 
     Parameters
     ----------
     commit
         Makes a batch durable and returns a result or an error for each item. When it raises a retriable error,
         all items get that; after any other the items are committed one by one.
-    linger
-        Seconds that the first item of a batch waits for others.
     limit
-        Weight at which a batch no longer waits; a batch ends with the item that reaches it.
+        Weight of a batch; it ends with the item that reaches it.
     """
 
     def __init__(
         self,
         commit: Callable[[list[Item]], Awaitable[Sequence[Result | Exception]]],
         *,
-        linger: float = 0.0,
         limit: int = 512,
     ) -> None:
         self._commit = commit
-        self._linger = linger
         self._limit = limit
-        self._waiting: deque[tuple[Item, int, float, asyncio.Future[Result]]] = deque()
-        self._weight = 0
-        self._full = asyncio.Event()
+        self._waiting: deque[tuple[Item, int, asyncio.Future[Result]]] = deque()
         self._drain: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -58,10 +52,7 @@ class Gathering(Generic[Item, Result]):
             raise StoreUnavailable(sentence("the store is closed; nothing of this call was written"))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        self._waiting.append((item, weight, loop.time(), future))
-        self._weight += weight
-        if self._weight >= self._limit:
-            self._full.set()
+        self._waiting.append((item, weight, future))
         if self._drain is None:
             self._drain = loop.create_task(self._run())
         return await future
@@ -69,35 +60,23 @@ class Gathering(Generic[Item, Result]):
     async def close(self) -> None:
         """Refuse new items and commit those that wait."""
         self._closed = True
-        self._full.set()
         if self._drain is not None:
             await asyncio.wait([self._drain])
 
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._wait_for_others(self._waiting[0][2] + self._linger)
                 await self._commit_one(self._take())
         finally:
             self._drain = None
-
-    async def _wait_for_others(self, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._closed or self._weight >= self._limit or until <= loop.time():
-            return
-        self._full.clear()
-        timer = loop.call_at(until, self._full.set)
-        await self._full.wait()
-        timer.cancel()
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Result]]]:
         batch: list[tuple[Item, asyncio.Future[Result]]] = []
         taken = 0
         while self._waiting and taken < self._limit:
-            item, weight, _, future = self._waiting.popleft()
+            item, weight, future = self._waiting.popleft()
             batch.append((item, future))
             taken += weight
-        self._weight -= taken
         return batch
 
     async def _results_of(self, items: list[Item]) -> Sequence[Result | Exception]:

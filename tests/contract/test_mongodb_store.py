@@ -35,7 +35,7 @@ class _RunsOutOfTime:
         monkeypatch.setattr("bus.stores.mongodb.search.PATIENCE", 0)
         monkeypatch.setattr("bus.stores.mongodb.search._FIRST_WINDOW", 2)
         monkeypatch.setattr("bus.stores.mongodb.search._BATCH", 2)
-        store = await open_store(database, linger=0.001, gather=50)
+        store = await open_store(database, gather=50)
         yield store
         await store.close()
 

@@ -31,19 +31,19 @@ class TestMemoryStore(StoreContract):
 class TestSqliteStore(StoreContract):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
-        store = await SqliteStore.open(tmp_path / "store", linger=0)
+        store = await SqliteStore.open(tmp_path / "store")
         yield store
         await store.close()
 
 
-class TestSqliteStoreThatLingers(StoreContract):
-    """Gatherings of several writes of one message, and documents that memory no longer holds."""
+class TestSqliteStoreThatForgets(StoreContract):
+    """Documents that memory no longer holds, and searches that run out of time."""
 
     @pytest.fixture
     async def store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteStore]:
         monkeypatch.setattr("bus.stores.sqlite.partitions.partition._RECENT", 2)
         monkeypatch.setattr("bus.stores.sqlite.search.PATIENCE", 0)
-        store = await SqliteStore.open(tmp_path / "store", linger=0.001, gather=50)
+        store = await SqliteStore.open(tmp_path / "store")
         yield store
         await store.close()
 
@@ -53,7 +53,7 @@ class TestTwoSqliteStores(StoreContract):
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Alternating]:
-        store = await Alternating.open(tmp_path / "store", linger=0)
+        store = await Alternating.open(tmp_path / "store")
         yield store
         await store.close()
 

@@ -196,7 +196,7 @@ async def fresh(seed: int, folder: Path) -> None:
     """Open directories that are not there, each at the same moment as the others, and write to them."""
     for number in range(8):
         wait_until((folder / f"go{number}").exists, within=2 * LONG, what=f"go{number}", every=0.0005)
-        store = await SqliteStore.open(folder / f"fresh{number}", linger=0)
+        store = await SqliteStore.open(folder / f"fresh{number}")
         await store.write([sent(seed), outcome(sent(seed), "billing", Status.RETRYING)])
         await store.put("c", str(seed), b"")
         await store.close()
@@ -216,7 +216,7 @@ async def main(role: str, directory: Path, seed: int) -> None:
     if role == "fresh":
         await fresh(seed, directory.parent)
         return
-    store = await SqliteStore.open(directory, linger=0.002)
+    store = await SqliteStore.open(directory)
     try:
         await ROLES[role](store, seed, directory.with_name("stop").exists)
     except StoreUnavailable as error:

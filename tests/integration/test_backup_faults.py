@@ -228,7 +228,7 @@ def test_a_data_directory_of_a_newer_bus_is_not_restored(data: Path, tmp_path: P
 
 
 async def write_days(directory: Path, days: int) -> None:
-    store = await SqliteStore.open(directory, linger=0)
+    store = await SqliteStore.open(directory)
     for day in range(days):
         await store.write([message(day * DAY)])
     await store.close()

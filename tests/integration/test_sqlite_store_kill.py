@@ -35,7 +35,7 @@ async def worker(store, first):
         print("document", number, flush=True)
 
 async def main():
-    store = await SqliteStore.open(sys.argv[1], linger=0.002)
+    store = await SqliteStore.open(sys.argv[1])
     await asyncio.gather(*(worker(store, int(sys.argv[2]) + n * 100_000) for n in range(8)))
 
 asyncio.run(main())

@@ -84,7 +84,7 @@ def crew(tmp_path: Path) -> Iterator[Crew]:
 @pytest.fixture
 async def store(crew: Crew) -> AsyncIterator[SqliteStore]:
     """Open the crew's store in this process as well."""
-    store = await SqliteStore.open(crew.store, linger=0)
+    store = await SqliteStore.open(crew.store)
     yield store
     await store.close()
 

@@ -35,9 +35,9 @@ def drop(url: str) -> None:
         client.close()
 
 
-async def open_store(url: str, *, clock: Clock | None = None, linger: float = 0, gather: int = 512) -> MongodbStore:
+async def open_store(url: str, *, clock: Clock | None = None, gather: int = 512) -> MongodbStore:
     """Open the store of a database, by default one that writes without waiting for company."""
-    return await MongodbStore.open(url, clock=clock or SystemClock(), linger=linger, gather=gather)
+    return await MongodbStore.open(url, clock=clock or SystemClock(), gather=gather)
 
 
 async def indexes_of(url: str) -> dict[str, set[str]]:

@@ -80,7 +80,7 @@ def test_variables_of_the_client_and_of_tests_are_let_be(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("port", 70_000), ("port", -1), ("port", "eighty"), ("spool_limit", 1), ("store_linger", 5)),
+        *(("port", 70_000), ("port", -1), ("port", "eighty"), ("spool_limit", 1)),
         *(("receive_timeout", 0), ("drain_timeout", -1), ("log_level", "loud"), ("disk_reserve", -1)),
         *(("audit_retention_days", 0), ("session_idle", 0), ("session_lifetime", 1), ("trusted_proxies", "proxy")),
         *(

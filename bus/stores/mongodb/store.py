@@ -64,10 +64,8 @@ class MongodbStore:
         Times searches and what is remembered of partitions.
     database
         Its name; empty for the one that the URL names, or else ``bus``.
-    linger
-        Seconds that a write waits for others to share its bulk.
     gather
-        Writes at which a bulk no longer waits.
+        How many writes share a bulk.
 
     Raises
     ------
@@ -75,7 +73,7 @@ class MongodbStore:
         The URL is not one of a MongoDB.
     """
 
-    def __init__(self, url: str, *, clock: Clock, database: str = "", linger: float = 0.05, gather: int = 512) -> None:
+    def __init__(self, url: str, *, clock: Clock, database: str = "", gather: int = 512) -> None:
         self._clock = clock
         self._connection = Connection(url, database)
         self._damaged = DamagedDocuments(self._connection)
@@ -89,9 +87,7 @@ class MongodbStore:
         self._expiry = Expiry(self._connection, self._partitions)
         self._dropping = Dropping(self._connection, self._partitions, self._reading, self._bodies)
         writer = TraceWriter(self._connection, self._partitions, self._bodies, self._compensations, self._damaged)
-        self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(
-            writer.commit, linger=linger, limit=gather
-        )
+        self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(
             self._connection, self._partitions, self._reading, self._compensations, self.write, clock
         )
@@ -101,9 +97,7 @@ class MongodbStore:
         self._prepared_at = float("-inf")
 
     @classmethod
-    async def open(
-        cls, url: str, *, clock: Clock, database: str = "", linger: float = 0.05, gather: int = 512
-    ) -> MongodbStore:
+    async def open(cls, url: str, *, clock: Clock, database: str = "", gather: int = 512) -> MongodbStore:
         """Return the store of a database, with its indexes made; parameters as of the class.
 
         A server that does not answer within five seconds is no error: what is made at the start is then made by the
@@ -116,7 +110,7 @@ class MongodbStore:
         StoreError
             The server refuses, for example the login.
         """
-        store = cls(url, clock=clock, database=database, linger=linger, gather=gather)
+        store = cls(url, clock=clock, database=database, gather=gather)
         try:
             await store._prepare()
         except StoreUnavailable as error:

@@ -53,7 +53,7 @@ class SqliteStore:
     To be opened with ``open`` and used on the running event loop.
     """
 
-    def __init__(self, directory: Directory, control: Control, committer: Executor, linger: float, gather: int) -> None:
+    def __init__(self, directory: Directory, control: Control, committer: Executor, gather: int) -> None:
         self._committer = committer
         self._path = directory.path
         self._control = control
@@ -66,21 +66,19 @@ class SqliteStore:
         self._expiry = Expiry(self._open_partitions, self._reading, self._turn)
         self._dropping = Dropping(self._open_partitions, self._reading, directory, self._turn)
         self._writer = TraceWriter(self._open_partitions, self._compensations, self._turn, committer)
-        self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, linger=linger, limit=gather)
+        self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
 
     @classmethod
-    async def open(cls, directory: Path | str, *, linger: float = 0.05, gather: int = 512) -> SqliteStore:
+    async def open(cls, directory: Path | str, *, gather: int = 512) -> SqliteStore:
         """Return the store of a directory.
 
         Parameters
         ----------
         directory
             Made when it is not there.
-        linger
-            Seconds that a write waits for others to share its commit.
         gather
-            Writes at which a commit no longer waits.
+            How many writes share a commit.
 
         Raises
         ------
@@ -97,7 +95,7 @@ class SqliteStore:
         except BaseException:
             committer.shutdown(wait=False)
             raise
-        return cls(files, Control(*connections, files.turn("control"), committer), committer, linger, gather)
+        return cls(files, Control(*connections, files.turn("control"), committer), committer, gather)
 
     async def health(self) -> StoreFigures:
         """Return how large the files are, and whether checkpoints keep up."""

@@ -369,7 +369,7 @@ async def test_a_url_that_cannot_be_used_stops_the_start(url: str) -> None:
 
 
 async def test_a_closed_store_refuses_writes(database: str) -> None:
-    store = await open_store(database, linger=3600)
+    store = await open_store(database)
     write = asyncio.create_task(store.write([message()]))
     await asyncio.sleep(0)
     await store.close()

@@ -48,7 +48,7 @@ class World:
 
     async def fill(self) -> None:
         """Write all of it."""
-        await fill(await SqliteStore.open(self.folder / "store", linger=0), self.shapes)
+        await fill(await SqliteStore.open(self.folder / "store"), self.shapes)
         gathered = Gathering("receiver+dispatcher", "host-1", self.start)
         for shape in self.shapes:
             for event in shape.told:

@@ -57,7 +57,7 @@ def rows(spark: SparkSession, store: str, **how: Any) -> list[dict]:
 async def stores(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("bus.stores.mongodb.bodies._PART", len(LARGE) // 12)  # more parts than sort as text
     given = writes()
-    await filled(await SqliteStore.open(tmp_path / "store", linger=0), given)
+    await filled(await SqliteStore.open(tmp_path / "store"), given)
     await filled(await open_store(database), given)
     return [f"sqlite:///{tmp_path}/store", database]
 
@@ -89,7 +89,7 @@ async def test_every_shape_is_read_alike_with_what_is_due_and_configured(
     spark: SparkSession, tmp_path: Path, database: str
 ) -> None:
     shapes = every_shape()
-    await fill(await SqliteStore.open(tmp_path / "store", linger=0), shapes)
+    await fill(await SqliteStore.open(tmp_path / "store"), shapes)
     await fill(await open_store(database), shapes)
     stores = (f"sqlite:///{tmp_path}/store", database)
     embedded, documents = (rows(spark, store, bodies=True) for store in stores)
@@ -142,7 +142,7 @@ def test_deliveries_of_a_store(spark: SparkSession, stores: list[str]) -> None:
 
 
 async def test_a_store_is_read_beside_a_bus_that_writes(spark: SparkSession, tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, linger=0)
+    store = await SqliteStore.open(tmp_path)
     await store.write([message(1)])
     assert [row["id"] for row in rows(spark, f"sqlite:///{tmp_path}")] == [message(1).id]
     await store.write([message(2)])

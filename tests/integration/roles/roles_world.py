@@ -173,7 +173,7 @@ async def until_async(
 @asynccontextmanager
 async def running(data: Path, *, crash: bool = False, **settings: Any) -> AsyncIterator[Bus]:
     """Run every role on a data directory; at the end stop them in order, or all at once as a crash does."""
-    values = {"data": data, "store_linger": 0.005, "disk_reserve": 0, **settings}
+    values = {"data": data, "disk_reserve": 0, **settings}
     async with open_context(Settings(**values), ROLES, "http://127.0.0.1:1") as context:
         services, offers = compose(context, load_roles(ROLES), offers_of(context) | spool_offers(context))
         introspection = introspect(context, offers)

@@ -17,7 +17,7 @@ from bus.testing.writes import NOON, message, outcome
 async def test_a_write_between_counting_and_dropping_keeps_the_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = await SqliteStore.open(tmp_path, linger=0), await SqliteStore.open(tmp_path, linger=0)
+    one, other = await SqliteStore.open(tmp_path), await SqliteStore.open(tmp_path)
     await one.write(finished(1))
     known = await contents(one, [message(1).id])
     late = outcome(message(1), "mail", Status.RESEND, generation=1, attempt=None, due_at=NOON)

@@ -33,7 +33,7 @@ AT_ONCE = LONG / 2
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[tuple[SqliteStore, SqliteStore]]:
-    stores = [await SqliteStore.open(tmp_path, linger=0) for _ in range(2)]
+    stores = [await SqliteStore.open(tmp_path) for _ in range(2)]
     yield stores[0], stores[1]
     for store in stores:
         await store.close()
@@ -85,7 +85,7 @@ async def test_closing_a_dropped_file_does_not_touch_the_new_one(
 ) -> None:
     """SQLite removes the log of the last connection by its name."""
     one, _ = pair
-    third = await SqliteStore.open(tmp_path, linger=0)
+    third = await SqliteStore.open(tmp_path)
     await one.write([done()])
     await third.write([done(1)])
     await one.expire(LATE)
@@ -119,7 +119,7 @@ async def test_a_drop_that_was_cut_off_is_finished_before_the_file_is_made_again
     tmp_path: Path, left: tuple[str, ...]
 ) -> None:
     """The dropper was killed after the rename; another process has the old files open all the time."""
-    store = await SqliteStore.open(tmp_path, linger=0)
+    store = await SqliteStore.open(tmp_path)
     await store.write([done()])
     path = tmp_path / FILE
     path.rename(tmp_path / f"{FILE}.dropped")
@@ -154,7 +154,7 @@ async def test_a_damaged_partition_may_be_taken_away_while_others_have_it_open(
     assert await search_all(other, Selection()) == [sound.id, message(1).id, message().id]
     path = tmp_path / "traces-20261121-30d.db"
     damage(path)
-    third = await SqliteStore.open(tmp_path, linger=0)
+    third = await SqliteStore.open(tmp_path)
     with pytest.raises(StoreError, match="damaged") as caught:
         await third.write([message(2)])
     assert "traces-20261121-30d" in str(caught.value.hint)
@@ -253,7 +253,7 @@ async def test_sqlites_own_lock_is_waited_for_and_reported(
 async def test_a_file_is_not_opened_while_another_process_opens_or_drops_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await SqliteStore.open(tmp_path, linger=0)
+    store = await SqliteStore.open(tmp_path)
     monkeypatch.setattr(locking, "PATIENCE", 0.1)
     with locking.alone(tmp_path / "locks" / "files.lock"):
         with pytest.raises(StoreUnavailable, match="files lock"):
@@ -265,7 +265,7 @@ async def test_a_file_is_not_opened_while_another_process_opens_or_drops_one(
 
 
 async def test_a_store_whose_files_were_taken_away_says_so(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    store = await SqliteStore.open(tmp_path / "store")
     await store.write([message()])
     await store.put("c", "k", b"")
     shutil.move(tmp_path / "store", tmp_path / "away")

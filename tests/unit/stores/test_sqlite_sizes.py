@@ -14,7 +14,7 @@ from bus.testing.writes import message
 
 
 async def test_a_store_tells_how_large_it_is(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    store = await SqliteStore.open(tmp_path / "store")
     assert isinstance(store, StoreHealth)
     before = (await store.health()).bytes
     await store.write([message(number, body=bytes(10_000)) for number in range(50)])

@@ -62,7 +62,7 @@ async def test_a_file_of_a_newer_version_stops_the_start(tmp_path: Path) -> None
 
 
 async def test_a_newer_or_damaged_partition_fails_its_writes_and_no_others(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, linger=0)
+    store = await SqliteStore.open(tmp_path)
     (tmp_path / "traces-20261121-30d.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreError, match="damaged") as caught:
         await store.write([message()])
@@ -77,12 +77,12 @@ async def test_a_newer_or_damaged_partition_fails_its_writes_and_no_others(tmp_p
 
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     sent = [message(day * DAY, retention_days=9 + day % 2) for day in range(20)]
-    store = await SqliteStore.open(tmp_path, linger=0.01)
+    store = await SqliteStore.open(tmp_path)
     await store.write([*sent, *(outcome(one, "billing", Status.RETRYING) for one in sent)])
     await store.put("c", "k", b"v")
     taken = await store.lease(NOON + 99 * DAY, NOON + 100 * DAY, {LANE: 3}, 9)
     await store.close()
-    store = await SqliteStore.open(tmp_path, linger=0.01)
+    store = await SqliteStore.open(tmp_path)
     assert [await store.message(one.id) for one in sent] == sent
     assert await search_all(store, Selection(status=Status.RETRYING), 3) == [one.id for one in reversed(sent)]
     assert await store.due(0) == {LANE: 20}
@@ -91,8 +91,8 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_close_commits_what_lingers_and_refuses_the_rest(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, linger=3600)
+async def test_close_commits_what_waits_and_refuses_the_rest(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
     write = asyncio.create_task(store.write([message()]))
     await asyncio.sleep(0)
     await store.close()
@@ -105,7 +105,7 @@ async def test_close_commits_what_lingers_and_refuses_the_rest(tmp_path: Path) -
 
 
 async def test_a_full_gathering_does_not_linger(tmp_path: Path) -> None:
-    store = await SqliteStore.open(tmp_path, linger=3600, gather=10)
+    store = await SqliteStore.open(tmp_path, gather=10)
     await asyncio.wait_for(asyncio.gather(*(store.write([message(n)]) for n in range(10))), 60)
     await store.close()
 
@@ -158,7 +158,7 @@ async def test_a_failed_commit_fails_its_callers_and_no_others() -> None:
 
 
 async def test_what_was_canceled_before_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    store = await SqliteStore.open(tmp_path / "store")
     sent = [message(n) for n in range(600)]
     await store.write(sent)
     told: list[str] = []
