@@ -45,7 +45,7 @@ class AdminServices:
     def __init__(self, context: Context, introspection: Introspection) -> None:
         self.context = context
         self.introspection = introspection
-        self.resender = Resender(context.store, context.registry, context.clock)
+        self.resender = Resender(context.store, context.registry, context.clock, context.due)
         self.rollups = RollupReader(context.store, context.clock)
         self.book = rulebook_of(context.settings)
         self.observatory = Observatory(context, introspection, self.rollups, self.book)

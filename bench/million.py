@@ -44,7 +44,7 @@ async def fill(store: Store, population: Population, step: Callable[[int], None]
 
 async def fill_directory(data: Path, population: Population, step: Callable[[int], None]) -> None:
     """Fill the embedded store of a data directory; made when it is not there."""
-    store = await SqliteStore.open(data / "store", linger=0, gather=1)
+    store = await SqliteStore.open(data / "store", gather=1)
     try:
         await fill(store, population, step)
     finally:

@@ -151,7 +151,7 @@ async def median_of(call: Callable[[], Awaitable[object]], times: int = 30) -> f
 
 async def curve(directory: Path, sizes: Sequence[int]) -> list[dict[str, float]]:
     """Grow one store, and time reads at each size."""
-    store = await SqliteStore.open(directory, linger=0, gather=1)
+    store = await SqliteStore.open(directory, gather=1)
     points: list[dict[str, float]] = []
     size = 0
     for wanted in sizes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
 from bus.transports.publishing import DestinationPublisher
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -38,6 +40,7 @@ class Compensator:
     """Leases due work, as much as each subscription has room for, and hands it to dispatchers.
 
     ``owner`` names its leases; with a dispatcher in the same process, leases of an earlier run are ended at the start.
+    It looks every 0.25 s at least, and when ``due`` is set.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Compensator:
         clock: Clock,
         owner: str,
         waiting: Waiting,
+        due: asyncio.Event,
         spans: Spans = NO_SPANS,
     ) -> None:
         self._store = store
@@ -61,6 +65,7 @@ class Compensator:
         self._owner = owner
         self._reclaimed = False
         self._waiting = waiting
+        self._due = due
         self._spans = spans
         self._refused_until: dict[str, float] = {}
         self._in_vain = _SHORTEST * 4
@@ -76,7 +81,8 @@ class Compensator:
                 wait = _AFTER_FAILURE
             else:
                 self._outage.is_over()
-            await self._clock.sleep(wait)
+            await first_of(self._clock.sleep(wait), self._due.wait())
+            self._due.clear()
 
     async def step(self) -> float:
         """Hand on one batch of due work; return the seconds after which to look again."""

@@ -26,7 +26,16 @@ class CompensatorService:
         publisher = DestinationPublisher(transports, context.events, clock, context.spans)
         dispatching = offered.dispatching or RemoteDispatching(context.members, context.peers, clock)
         self._compensator = Compensator(
-            store, registry, publisher, dispatching, context.events, clock, context.owner, waiting, context.spans
+            store,
+            registry,
+            publisher,
+            dispatching,
+            context.events,
+            clock,
+            context.owner,
+            waiting,
+            context.due,
+            context.spans,
         )
         self._stuck = StuckSearch(store, registry, transports, waiting, clock)
         self._expiry = Expiry(store, clock)

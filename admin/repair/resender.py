@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -38,10 +39,16 @@ class Resender:
     """Makes the store writes of resends.
 
     Applying the same targets again changes nothing: the generation is fixed when the targets are chosen.
+
+    Parameters
+    ----------
+    due
+        Set once the resends are written, so that the compensator of this process looks for them at once.
     """
 
-    def __init__(self, store: Store, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: Store, registry: Registry, clock: Clock, due: asyncio.Event) -> None:
         self._store = store
+        self._due = due
         self._registry = registry
         self._clock = clock
 
@@ -97,6 +104,7 @@ class Resender:
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         if outcomes:
             await self._store.write(outcomes)
+        self._due.set()
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:
         now = self._clock.now()

@@ -140,9 +140,16 @@ class Work:
         if job.counts.waiting:
             self._open = self._open or deque(range(job.chunks))
             await self._watch(_POLL)
-        if not job.counts.waiting:
-            job.state, job.finished_at = "done", self._clock.now()
+        if self._is_over():
             await self._repository.save(job)
+
+    def _is_over(self) -> bool:
+        """End a job that waits for no outcome any more; return whether it did."""
+        job = self._job
+        if job.state != "waiting" or job.counts.waiting:
+            return False
+        job.state, job.finished_at = "done", self._clock.now()
+        return True
 
     async def _watch(self, seconds: float) -> None:
         """Read the outcomes of one chunk, and wait if there were no new ones."""
@@ -181,6 +188,7 @@ class Work:
             await self._repository.save_items(self._job.id, chunk, items)
             for item in ended:
                 self._job.counts.move("waiting", item.outcome)
+            self._is_over()
             await self._repository.save(self._job)
         return len(ended)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bus.cluster.configuration import Configuration
 from bus.cluster.leaders import Leaders
@@ -34,7 +35,8 @@ class Context:
     """What roles of one process share.
 
     ``owner`` names its leases, also after a restart; ``spools`` has those that its roles need; ``claims`` and ``slots``
-    are those of all processes of one port; ``configuration`` keeps that of ``registry`` current.
+    are those of all processes of one port; ``configuration`` keeps that of ``registry`` current. ``due`` is set once
+    this process has written work to the store that is due at once.
     """
 
     settings: Settings
@@ -63,3 +65,4 @@ class Context:
     events: Events
     slots: SlotPool = OWN_SLOTS
     spans: Spans = NO_SPANS
+    due: asyncio.Event = field(default_factory=asyncio.Event)

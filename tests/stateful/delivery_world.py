@@ -288,7 +288,7 @@ class World:
             spool.crash()
 
     async def resend(self, message_id: str, name: str) -> None:
-        resender = Resender(self.store, self.life.registry, self.clock)
+        resender = Resender(self.store, self.life.registry, self.clock, asyncio.Event())
         with contextlib.suppress(Conflict, NotFound):
             trace = await self.store.trace(message_id)
             if trace is None:

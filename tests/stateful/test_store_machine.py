@@ -71,7 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.store = self.runner.run(SqliteStore.open(self.directory, linger=0, gather=4))
+        self.store = self.runner.run(SqliteStore.open(self.directory, gather=4))
 
     def both(self, call: str, *arguments: Any) -> Any:
         expected = self.runner.run(getattr(self.model, call)(*arguments))

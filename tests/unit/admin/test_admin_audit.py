@@ -219,12 +219,12 @@ async def test_a_page_looks_at_a_bounded_number_of_entries_and_says_where_to_go_
 
 async def test_entries_outlive_the_process(tmp_path: Path) -> None:
     clock = ManualClock()
-    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    store = await SqliteStore.open(tmp_path / "store")
     log = AuditLog(store, clock)
     made = [await log.add(ANYONE, "PUT", f"rates/{number}", changes={}, address="") for number in range(600)]
     await log.complete(made[0], 200)
     await store.close()
-    store = await SqliteStore.open(tmp_path / "store", linger=0)
+    store = await SqliteStore.open(tmp_path / "store")
     log = AuditLog(store, clock)
     found = await log.read(Wanted(), after=None, limit=1000)
     assert {entry.resource for entry in found.entries} == {f"rates/{number}" for number in range(600)}

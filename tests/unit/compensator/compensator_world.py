@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -148,6 +149,7 @@ class World:
         self.events = MemoryEvents()
         self.spool = MemorySpool(consumers=("publish", "store"))
         self.outcomes = MemorySpool(consumers=("store",))
+        self.due = asyncio.Event()
         self.compensator = self.restarted()
         self.stuck = StuckSearch(self.store, self.registry, self.router, self.waiting(), self.clock)
         self.rollups = Rollups(self.store, self.clock, OWNER, lambda: None)
@@ -168,6 +170,7 @@ class World:
             self.clock,
             OWNER,
             self.waiting(),
+            self.due,
             self.spans,
         )
 

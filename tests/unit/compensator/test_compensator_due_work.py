@@ -278,6 +278,18 @@ async def test_running_it_hands_over_in_time(world: World) -> None:
     running.cancel()
 
 
+async def test_running_it_hands_over_at_once_what_this_process_wrote(world: World) -> None:
+    running = asyncio.create_task(world.compensator.run())
+    await world.clock.settle()
+    await world.failed(0, due_at=world.clock.now())
+    await world.clock.settle()
+    assert not world.dispatching.offered
+    world.due.set()
+    await world.clock.settle()
+    assert len(world.dispatching.offered) == 1
+    running.cancel()
+
+
 async def test_the_gauge_counts_unfinished_deliveries(world: World) -> None:
     for number in range(3):
         await world.failed(number)
