@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -92,20 +93,21 @@ class Recent:
         made, now = id_time(message_id), self._clock.now()
         return (made < self._horizon() or made > now + MOST_AHEAD) and not self.knows(message_id)
 
-    async def recall(self, message_id: str, *, is_strict: bool) -> None:
-        """Ask the store about an id; without an answer it counts as new, since accepting it twice loses nothing.
+    async def recall(self, ids: Mapping[str, bool]) -> None:
+        """Ask the store about ids; without an answer they count as new, since accepting one twice loses nothing.
 
-        A message of a strictly ordered destination may be delivered before it is accepted, so its outcomes alone do
-        not say that it was.
+        A message of a strictly ordered destination (True) may be delivered before it is accepted, so its outcomes alone
+        do not say that it was.
         """
-        if not self._questions.may_ask:
+        if not (ids and self._questions.may_ask):
             return
         try:
-            found, message = await self._questions.answer(self._read(message_id))
+            found = await self._questions.answer([self._read(message_id) for message_id in ids])
         except StoreError:
             return
-        if found is not None and (message is not None or not is_strict) and not self.knows(message_id):
-            self._remember(name_of(message_id), content_of(message.destination, message.body) if message else None)
+        for (message_id, is_strict), (trace, message) in zip(ids.items(), found, strict=True):
+            if trace is not None and (message is not None or not is_strict) and not self.knows(message_id):
+                self._remember(name_of(message_id), content_of(message.destination, message.body) if message else None)
 
     async def _read(self, message_id: str) -> tuple[Trace | None, Message | None]:
         found = await self._store.trace(message_id)
@@ -189,31 +191,49 @@ class IdempotencyKeys:
         if scope not in self._lately:
             self._remember(scope, claim, None, age=now - claim.at)
 
-    async def keep(self, scope: str, claim: Claim) -> bool:
-        """Write the first use, whose record is durable now; best effort: in memory it is known.
+    async def keep(self, claims: Sequence[tuple[str, Claim]], *, within: float) -> set[str]:
+        """Write first uses, whose records are durable, and return the ids of the messages that the store confirms.
 
-        Return False if the store has another message for the key: two receivers accepted one at the same time.
+        The feed writes the others, with their messages. Of those for which the store has another message, two receivers
+        accepted one at the same time: the store's is what the key stands for.
+
+        Parameters
+        ----------
+        within
+            Seconds for which the store is awaited.
         """
-        self._remember(scope, claim, None)
-        key = document_key(scope, claim.at)
-        with contextlib.suppress(StoreError):
-            try:
-                await self._documents.put(IDEMPOTENCY, key, msgspec.json.encode(claim), version=0)
-            except Conflict:
-                kept = await self._documents.get(IDEMPOTENCY, key)
-                return kept is None or msgspec.json.decode(kept.value, type=Claim).message_id == claim.message_id
-        return True
+        for scope, claim in claims:
+            self._remember(scope, claim, None)
+        if not self._questions.may_ask:
+            return set()
+        try:
+            kept = await self._questions.answer([self._put(scope, claim) for scope, claim in claims], within)
+        except StoreError:
+            return set()
+        return {claim.message_id for claim in kept}
 
-    async def recall(self, scope: str, now: int) -> bool:
-        """Ask the store about a key that memory does not know; return whether it answered."""
+    async def _put(self, scope: str, claim: Claim) -> Claim:
+        """Write a first use, and return the one that the store has."""
+        key = document_key(scope, claim.at)
+        with contextlib.suppress(Conflict):
+            await self._documents.put(IDEMPOTENCY, key, msgspec.json.encode(claim), version=0)
+            return claim
+        found = await self._documents.get(IDEMPOTENCY, key)
+        kept = msgspec.json.decode(found.value, type=Claim) if found is not None else claim
+        self._remember(scope, kept, None)
+        return kept
+
+    async def recall(self, scopes: Collection[str], now: int) -> bool:
+        """Ask the store about keys that memory does not know; return whether it answered."""
         if not self._questions.may_ask:
             return False
         try:
-            claim = await self._questions.answer(self._read(scope, now))
+            found = await self._questions.answer([self._read(scope, now) for scope in scopes])
         except StoreError:
             return False
-        if claim is not None:
-            self.note(scope, claim, now)
+        for scope, claim in zip(scopes, found, strict=True):
+            if claim is not None:
+                self.note(scope, claim, now)
         return True
 
     async def _read(self, scope: str, now: int) -> Claim | None:

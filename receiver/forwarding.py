@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from bus.cluster.leaders import Leaders, Task
+from bus.cluster.member import Member
 from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import PREFIX, PeerKey, Peers
-from bus.errors import BusError, PeerUnavailable, RefusedElsewhere
+from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolError, StoreError
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.http.problem import Problem, problem_of
@@ -25,9 +29,10 @@ from receiver.routing import HERE, Route
 
 ACCEPT: Final = f"{PREFIX}/accept"
 KEYED: Final = f"{PREFIX}/accept-keyed"
-_FULL: Final = 507
 _PATIENCE: Final = 3.0
-"""Seconds for the owner of a key, which may wait for its disk, and 2 s for the store."""
+"""Seconds for the owner of a key, which may wait for its disk, and 2 s for the store; and as long for a turn."""
+_AT_ONCE: Final = 64
+"""Calls to one owner, so that calls of other kinds have turns while it does not answer."""
 _PAUSE: Final = 5.0
 """Seconds for which one that did not answer is not asked, but for one call that finds out."""
 
@@ -43,16 +48,11 @@ class _Answer(NamedTuple):
     id: str
     duplicate: bool
     refusal: Problem | None
-
-
-class _KeyedAnswer(NamedTuple):
-    answer: _Answer
-    unchecked: bool
+    unchecked: bool = False
 
 
 _requests: Final = msgspec.msgpack.Decoder(_Request)
-_answers: Final = msgspec.msgpack.Decoder(list[_Answer] | None)
-_keyed_answers: Final = msgspec.msgpack.Decoder(list[_KeyedAnswer] | None)
+_answers: Final = msgspec.msgpack.Decoder(list[_Answer | None] | None)
 
 
 class Forwarding:
@@ -66,6 +66,7 @@ class Forwarding:
         self._clock = clock
         # Until when (monotonic seconds) the owners that did not answer are not asked.
         self._silent: dict[str, float] = {}
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, _AT_ONCE))
 
     def is_here(self, destination: str) -> bool:
         """Whether this process accepts a destination's messages itself, but for those with a key."""
@@ -78,16 +79,22 @@ class Forwarding:
         if not self.is_here(destination):
             return Route(destination)
         # Where an order is kept, its process owns the keys as well.
-        has_order = self._chains.is_strict(destination) or self._leaders.is_ordered(destination)
-        return HERE if has_order or not scope else Route(key_owner=self._owners.owner(scope))
+        if not scope or self._chains.is_strict(destination) or self._leaders.is_ordered(destination):
+            return HERE
+        return Route(key_owner=self._owners.owner(scope))
+
+    def is_alone(self) -> bool:
+        """Whether there is no other receiver that may accept a key."""
+        return self._owners.is_alone
 
     async def forward(
         self, route: Route, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError] | None:
+    ) -> Sequence[Accepted | BusError | None]:
         """Have messages accepted by another process; what was accepted is durable there.
 
-        None if the process that owns their keys does not answer: it may have accepted them, now or before. Those of a
-        strictly ordered destination are not forwarded: their producer is told where to send them.
+        None for a message if the process that owns its key does not answer, and may have accepted it, now or before, or
+        does not take it. Those of a strictly ordered destination are not forwarded: their producer is told where to
+        send them.
         """
         if route.key_owner:
             return await self._forward_keyed(route.key_owner, drafts, principal)
@@ -109,29 +116,40 @@ class Forwarding:
             return [_of_another_version(leader.url, error)] * len(drafts)
         if found is None or len(found) != len(drafts):
             return [_nobody(destination)] * len(drafts)
-        return [_read(answer) for answer in found]
+        return [_nobody(destination) if answer is None else _read(answer) for answer in found]
 
     async def _forward_keyed(
         self, owner: str, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError] | None:
+    ) -> Sequence[Accepted | BusError | None]:
+        unanswered: Sequence[None] = [None] * len(drafts)
         member, now = self._owners.member(owner), self._clock.monotonic()
+        if member is None:
+            self._silent.pop(owner, None)
         if member is None or self._silent.get(owner, now) > now:
-            return None
+            return unanswered
         if owner in self._silent:
             self._silent[owner] = now + _PATIENCE
-        request = _Request(principal, list(drafts))
         try:
-            found = _keyed_answers.decode(await self._peers.call(member, KEYED, request, within=_PATIENCE))
-        except (PeerUnavailable, msgspec.DecodeError):
+            found = await self._ask_owner(member, _Request(principal, list(drafts)))
+        except (PeerUnavailable, TimeoutError, msgspec.DecodeError):
             self._silent[owner] = self._clock.monotonic() + _PAUSE
-            return None
+            return unanswered
         self._silent.pop(owner, None)
         if found is None or len(found) != len(drafts):
-            return None  # it takes another process for the owner
-        answers = [_read(answer, unchecked=unchecked) for answer, unchecked in found]
-        # One whose disk is full must not stop a message that this process can accept.
-        is_full = all(isinstance(one, RefusedElsewhere) and one.status == _FULL for one in answers)
-        return None if is_full else answers
+            return unanswered
+        return [None if answer is None else _read(answer) for answer in found]
+
+    async def _ask_owner(self, owner: Member, request: _Request) -> list[_Answer | None] | None:
+        turn = self._turns[owner.owner]
+        async with asyncio.timeout(_PATIENCE):
+            await turn.acquire()
+        try:
+            found: list[_Answer | None] | None = _answers.decode(
+                await self._peers.call(owner, KEYED, request, within=_PATIENCE)
+            )
+        finally:
+            turn.release()
+        return found
 
 
 class ForwardedApp(PeerApp):
@@ -143,40 +161,53 @@ class ForwardedApp(PeerApp):
         self._owners = owners
         super().__init__(key, {ACCEPT: self._accept, KEYED: self._accept_keyed})
 
-    async def _accept(self, body: bytes) -> list[_Answer] | None:
+    async def _accept(self, body: bytes) -> list[_Told] | None:
         """Accept messages of one destination; None when their order is not kept here."""
         request = _requests.decode(body)
         if not all(self._leaders.leads(Task.ACCEPTING, draft.destination) for draft in request.drafts):
             return None
         try:
-            return [_answer(one) for one in await self._ingest.accept(request.drafts, request.principal)]
+            return [_told(one) for one in await self._ingest.accept(request.drafts, request.principal)]
         except BusError as error:
-            return [_answer(error)] * len(request.drafts)
+            return [_told(error)] * len(request.drafts)
 
-    async def _accept_keyed(self, body: bytes) -> list[_KeyedAnswer] | None:
-        """Accept messages whose keys this process owns; None if it does not own one of them."""
+    async def _accept_keyed(self, body: bytes) -> list[_Told | None]:
+        """Accept messages whose keys this process owns; None for one of another's, or that this disk does not take."""
         principal, drafts = _requests.decode(body)
         scopes = (scope_of(draft.destination, principal.id, draft.repeats) for draft in drafts)
-        if any(self._owners.owner(scope) for scope in scopes):
-            return None
+        own = [not self._owners.owner(scope) for scope in scopes]
         try:
             await self._ingest.until_current()
-            found: Sequence[Accepted | BusError] = await self._ingest.accept_here(drafts, principal)
+            found = await self._ingest.accept_here(
+                [draft for draft, is_own in zip(drafts, own, strict=True) if is_own], principal
+            )
+        except (SpoolError, StoreError):
+            return [None] * len(drafts)
         except BusError as error:
-            found = [error] * len(drafts)
-        return [_KeyedAnswer(_answer(one), isinstance(one, Accepted) and one.unchecked) for one in found]
+            found = [error] * sum(own)
+        answers = iter(found)
+        return [_told_or_not(next(answers)) if is_own else None for is_own in own]
 
 
-def _answer(found: Accepted | BusError) -> _Answer:
-    if isinstance(found, Accepted):
-        return _Answer(found.id, found.duplicate, None)
-    return _Answer("", False, problem_of(found))
+_Told = tuple[str, bool, Problem | None] | tuple[str, bool, Problem | None, bool]
 
 
-def _read(answer: _Answer, *, unchecked: bool = False) -> Accepted | BusError:
+def _told(found: Accepted | BusError) -> _Told:
+    """Return what ``_Answer`` reads; an earlier version reads three fields, so the fourth is there only if true."""
+    if isinstance(found, BusError):
+        return ("", False, problem_of(found))
+    told = (found.id, found.duplicate, None)
+    return (*told, True) if found.unchecked else told
+
+
+def _told_or_not(found: Accepted | BusError) -> _Told | None:
+    return None if isinstance(found, SpoolError) else _told(found)
+
+
+def _read(answer: _Answer) -> Accepted | BusError:
     refusal = answer.refusal
     if refusal is None:
-        return Accepted(answer.id, answer.duplicate, unchecked)
+        return Accepted(answer.id, answer.duplicate, answer.unchecked)
     return RefusedElsewhere(
         refusal.detail, hint=refusal.hint, status=refusal.status, field=refusal.field, wait=refusal.retry_after
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import operator
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
@@ -50,7 +49,8 @@ from receiver.repetitions import Repetitions, newest_unstored
 from receiver.routing import HERE, Elsewhere, Route, split_by_route
 from receiver.strict_writing import Produced, StrictWriting
 
-_PATIENCE: Final = 0.1
+_MOMENT: Final = 0.1
+_PATIENCE: Final = 2.0
 _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
 _said: Final = operator.attrgetter(*_SAID)
 
@@ -236,7 +236,7 @@ class Ingest:
         if isinstance(draft, BusError):
             return HERE
         scope = _scope(draft, principal)
-        if scope and self._keys.find(scope) is not None:
+        if scope and self._keys.find(scope) is not None and self._keys.in_flight(scope) is None:
             scope = ""  # it is known here what the key stands for
         return self._elsewhere.route(draft.destination, scope)
 
@@ -247,7 +247,9 @@ class Ingest:
             return await self.accept_here(drafts, principal)
         forwarded = [draft for draft in drafts if isinstance(draft, Draft)]
         answers = await self._elsewhere.forward(route, forwarded, principal)
-        return answers if answers is not None else await self.accept_here(drafts, principal, has_asked=False)
+        left = [draft for draft, answer in zip(forwarded, answers, strict=True) if answer is None]
+        accepted = iter(await self.accept_here(left, principal, has_asked=False) if left else ())
+        return [next(accepted) if answer is None else answer for answer in answers]
 
     async def accept_here(
         self, drafts: Sequence[Draft | BusError], principal: Principal, *, has_asked: bool = True
@@ -257,7 +259,7 @@ class Ingest:
         Parameters
         ----------
         has_asked
-            False if the process that owns the messages' keys does not answer.
+            False if the process that owns the messages' keys did not answer, or did not take them.
         """
         scopes = [_scope(draft, principal) for draft in drafts]
         claimed, unchecked = await self._repetitions.known(drafts, scopes)
@@ -275,8 +277,7 @@ class Ingest:
             self._end(call)
             self._repetitions.settle(claimed, _names(call.kept.values()))
         if claims := [(item.message.claim, item.claim) for item in call.kept.values() if item.claim is not None]:
-            doubled = await self._keep(claims)
-            answers = [_doubled(one, doubled) for one in answers] if doubled else answers
+            answers = await self._keep(claims, answers)
         return answers
 
     def _places(self, drafts: Sequence[Draft | BusError]) -> dict[str, Place]:
@@ -378,21 +379,21 @@ class Ingest:
                     self._keys.unclaim(item.message.claim)
         call.stored.set_result(None)
 
-    async def _keep(self, claims: Sequence[tuple[str, Claim]]) -> set[str]:
-        """Write the first uses as well as the store can in a moment; in memory they are known anyway.
+    async def _keep(
+        self, claims: Sequence[tuple[str, Claim]], answers: Sequence[Accepted | BusError]
+    ) -> list[Accepted | BusError]:
+        """Write first uses, and return the answers, ``unchecked`` where another receiver may have accepted the key.
 
-        Return the messages whose keys the store has for others.
+        Without another receiver, memory and the spool say what a key stands for, so that the store is not awaited.
         """
-        doubled = set[str]()
-
-        async def keep(scope: str, claim: Claim) -> None:
-            if not await self._keys.keep(scope, claim):
-                doubled.add(claim.message_id)
-
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await asyncio.gather(*(keep(scope, claim) for scope, claim in claims))
-        return doubled
+        is_alone = self._elsewhere.is_alone()
+        confirmed = await self._keys.keep(claims, within=_MOMENT if is_alone else _PATIENCE)
+        doubtful = {claim.message_id for _, claim in claims} - confirmed
+        if is_alone or not doubtful:
+            return list(answers)
+        return [
+            one._replace(unchecked=True) if isinstance(one, Accepted) and one.id in doubtful else one for one in answers
+        ]
 
     def _note(self, place: Place, message: Message, position: int) -> None:
         """Take note of a message that is durable."""
@@ -405,12 +406,6 @@ class Ingest:
         else:
             place.accepting.accepted(message, position)
             self._publisher.count(message)
-
-
-def _doubled(answer: Accepted | BusError, doubled: AbstractSet[str]) -> Accepted | BusError:
-    if isinstance(answer, Accepted) and answer.id in doubled:
-        return answer._replace(unchecked=True)
-    return answer
 
 
 def _names(fresh: Collection[_Fresh]) -> dict[bytes, bytes]:

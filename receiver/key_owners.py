@@ -68,6 +68,12 @@ class KeyOwners:
             return ""
         return max(groups[group], key=lambda name: _hash(scope, name), default=UNREACHABLE)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is no other receiver, nor one that cannot be reached."""
+        roles = [one.roles for one in self._members.others] + [one.roles for one in self._members.unreachable]
+        return not any(_RECEIVER in some for some in roles)
+
     def member(self, owner: str) -> Member | None:
         """Return the process of this name; None if it is not alive."""
         return next((member for member in self._members.others if member.owner == owner), None)

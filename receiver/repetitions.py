@@ -96,15 +96,16 @@ class Repetitions:
         """
         ids = {draft.id: draft.destination for draft in drafts if isinstance(draft, Draft) and draft.id}
         keys = {scope for scope in scopes if scope}
-        unchecked = await self._recall(
-            {known: destination for known, destination in ids.items() if self._recent.is_doubtful(known)},
-            [scope for scope in keys if self._keys.find(scope) is None],
-        )
+        recalled, unchecked = set[str](), frozenset[str]()
         asked: set[bytes] = set()
         until = self._clock.monotonic() + _PATIENCE
         while True:
             while others := self._in_flight(ids, keys):
                 await asyncio.wait(others)
+            if new := {known for known in self._forgotten(ids, keys) if known not in recalled}:
+                recalled |= new
+                unchecked |= await self._recall(ids, keys, new)
+                continue
             names = self._unknown(ids, keys)
             if self._claims is None or not names:
                 return Known(frozenset(), unchecked)
@@ -115,9 +116,7 @@ class Repetitions:
                 self._await_return(claimed.storing)
             doubtful = ({*claimed.doubtful, *claimed.storing} if is_late else set(claimed.doubtful)) - asked
             if doubtful:
-                told = [names[name] for name in doubtful]
-                in_ids = {one: ids[one] for one in told if one in ids}
-                unchecked |= await self._recall(in_ids, [one for one in told if one in keys])
+                unchecked |= await self._recall(ids, keys, {names[name] for name in doubtful})
                 asked |= doubtful
             elif not claimed.storing:
                 return Known(frozenset(names.keys() - claimed.known.keys()), unchecked)
@@ -143,15 +142,20 @@ class Repetitions:
         if self._claims is not None and claimed:
             self._claims.settle(accepted, [name for name in claimed if name not in accepted])
 
-    async def _recall(self, ids: Mapping[str, str], keys: Sequence[str]) -> frozenset[str]:
-        """Ask the store about ids, by their destinations, and keys; return the keys of which it said nothing."""
-        if not (ids or keys):
+    def _forgotten(self, ids: Collection[str], keys: Collection[str]) -> set[str]:
+        """Return what only the store may know."""
+        found = {known for known in ids if self._recent.is_doubtful(known)}
+        return found | {scope for scope in keys if self._keys.find(scope) is None}
+
+    async def _recall(self, ids: Mapping[str, str], keys: Collection[str], asked: Collection[str]) -> frozenset[str]:
+        """Ask the store about some of the ids, by their destinations, and keys; return the keys that stay unknown."""
+        some_keys = [scope for scope in keys if scope in asked]
+        by_id = self._recent.recall({known: self._is_strict(code) for known, code in ids.items() if known in asked})
+        if not some_keys:
+            await by_id
             return frozenset()
-        now = self._clock.now()
-        by_id = [self._recent.recall(known, is_strict=self._is_strict(code)) for known, code in ids.items()]
-        by_key = [self._keys.recall(scope, now) for scope in keys]
-        _, answered = await asyncio.gather(asyncio.gather(*by_id), asyncio.gather(*by_key))
-        return frozenset(scope for scope, is_answered in zip(keys, answered, strict=True) if not is_answered)
+        _, is_answered = await asyncio.gather(by_id, self._keys.recall(some_keys, self._clock.now()))
+        return frozenset() if is_answered else frozenset(some_keys)
 
     def _in_flight(self, ids: Collection[str], keys: Collection[str]) -> set[Stored]:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}

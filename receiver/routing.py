@@ -37,12 +37,16 @@ class Elsewhere(Protocol):
         """Return by which process a message is accepted; ``scope`` is the name of its key, empty without one."""
         ...
 
+    def is_alone(self) -> bool:
+        """Whether there is no other receiver that may accept a key."""
+        ...
+
     async def forward(
         self, route: Route, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError] | None:
+    ) -> Sequence[Accepted | BusError | None]:
         """Have messages accepted by another process; what was accepted is durable there.
 
-        None if the process that owns their keys does not answer: it may have accepted them, now or before.
+        None for a message that the process that owns its key may have accepted, now or before, or does not take.
         """
         ...
 

@@ -104,7 +104,8 @@ class Resender:
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         if outcomes:
             await self._store.write(outcomes)
-        self._due.set()
+        if pending or outcomes:
+            self._due.set()
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:
         now = self._clock.now()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final, TypeVar
 
 from bus.errors import StoreUnavailable
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 class BriefQuestions:
-    """Waits for the store's answer for 2 s, and asks nothing for 5 s after it did not answer; then one asks first."""
+    """Waits briefly for the store, and asks nothing for 5 s after it did not answer in time; then one asks first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,22 +27,24 @@ class BriefQuestions:
         """Whether the store is asked now."""
         return self._until is None or self._clock.monotonic() >= self._until
 
-    async def answer(self, question: Awaitable[Answer]) -> Answer:
-        """Return the answer to a question that was put because ``may_ask``.
+    async def answer(self, questions: Sequence[Awaitable[Answer]], within: float = _PATIENCE) -> list[Answer]:
+        """Return the answers to questions that are put because ``may_ask``.
 
         Raises
         ------
         StoreError
-            The store failed, or did not answer in time.
+            The store failed, or did not answer within so many seconds.
         """
         if self._until is not None:
-            self._until = self._clock.monotonic() + _PATIENCE
-        asking = asyncio.ensure_future(question)
-        await first_of(asking, self._clock.sleep(_PATIENCE))
-        if not asking.cancelled() and asking.exception() is None:
-            self._until = None
-            return asking.result()
-        self._until = self._clock.monotonic() + _PAUSE
+            self._until = self._clock.monotonic() + within
+        asking = asyncio.ensure_future(_all(questions))
+        await first_of(asking, self._clock.sleep(within))
         if asking.cancelled():
+            self._until = self._clock.monotonic() + _PAUSE
             raise StoreUnavailable("the store did not answer in time")
+        self._until = None  # a failure that comes at once costs no time
         return asking.result()
+
+
+async def _all(questions: Sequence[Awaitable[Answer]]) -> list[Answer]:
+    return await asyncio.gather(*questions)

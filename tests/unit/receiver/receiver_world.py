@@ -76,6 +76,9 @@ class Alone:
     def route(self, *_: str) -> Route:
         return HERE
 
+    def is_alone(self) -> bool:
+        return True
+
     async def forward(self, *_: object) -> None:
         raise AssertionError("there is no other process")
 

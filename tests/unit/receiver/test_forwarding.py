@@ -15,7 +15,7 @@ from bus.cluster.member import Member
 from bus.cluster.peers import PeerKey
 from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import UnreachableProcess
-from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFull
+from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFailed, SpoolFull
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.http.problem import problem_of
@@ -26,6 +26,7 @@ from bus.testing.cluster import without_groups
 from receiver.duplicates import scope_of
 from receiver.forwarding import ForwardedApp, Forwarding
 from receiver.key_owners import KeyOwners
+from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
 
 LIMITED = Principal("key-1", "shop", ("producer",), ("orders", "free"), rate=1.0, burst=2)
@@ -283,17 +284,61 @@ async def test_an_unreachable_owner_keeps_its_keys(cluster: Cluster) -> None:
     assert not (await cluster.send(cluster.owned(by=1))).unchecked
 
 
-async def test_a_process_that_does_not_take_itself_for_the_owner_accepts_nothing(cluster: Cluster) -> None:
-    key = cluster.owned()
-    cluster.crowds[0].others = []
-    cluster.owners[0].owner = lambda _: "second"  # type: ignore[method-assign]
-    assert (await cluster.send(key)).unchecked
-    assert not cluster.first.stored
+async def test_a_process_accepts_only_the_keys_that_it_takes_for_its_own(cluster: Cluster) -> None:
+    """Their views of the receivers differ while one joins or leaves."""
+    keys = [cluster.owned(number=number) for number in range(3)]
+    theirs = scope_of("free", ANYONE.id, (keys[1],))
+    owner = cluster.owners[0].owner
+    cluster.owners[0].owner = lambda scope: "third" if scope == theirs else owner(scope)  # type: ignore[method-assign]
+    drafts = [Draft("free", key.encode(), idempotency_key=key) for key in keys]
+    answers = await cluster.second.ingest.accept(drafts, ANYONE)
+    assert [isinstance(one, Accepted) and one.unchecked for one in answers] == [False, True, False]
+    assert [one.body for one in cluster.second.stored] == [keys[1].encode()]
+    assert len(cluster.first.stored) == 2
 
 
-async def test_an_owner_whose_disk_is_full_stops_nobody_else(cluster: Cluster) -> None:
-    cluster.first.spool.refuse = lambda: SpoolFull("full")
+@pytest.mark.parametrize("error", [SpoolFull("full"), SpoolFailed("EIO")])
+async def test_an_owner_whose_disk_takes_nothing_stops_nobody_else(cluster: Cluster, error: Exception) -> None:
+    cluster.first.spool.refuse = lambda: error
     assert (await cluster.send(cluster.owned())).unchecked
+
+
+async def test_what_the_store_does_not_confirm_is_unchecked(cluster: Cluster) -> None:
+    """A receiver that joins, or is back, could not find it there."""
+
+    async def hangs(*_: object, **__: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    put, cluster.first.store.put = cluster.first.store.put, hangs  # type: ignore[method-assign]
+    sending = asyncio.create_task(cluster.send(cluster.owned(), at=0))
+    await cluster.first.clock.advance(2.1)
+    assert (await sending).unchecked
+    assert (await cluster.send(cluster.owned(number=1), at=0)).unchecked
+    cluster.first.store.put = put  # type: ignore[method-assign]
+    await cluster.first.clock.advance(5)
+    assert not (await cluster.send(cluster.owned(number=2), at=0)).unchecked
+
+
+@pytest.mark.parametrize("at", [0, 1])
+async def test_where_an_order_is_kept_the_answer_says_unchecked_as_well(cluster: Cluster, at: int) -> None:
+    cluster.first.store.down = True
+    assert (await cluster.send("once", at=at, destination="orders")).unchecked
+
+
+async def test_a_key_whose_first_use_fails_is_looked_for_in_the_store(cluster: Cluster) -> None:
+    cluster.first.spool.gate.clear()
+    cluster.first.spool.refuse = once(SpoolFull("full"))
+    key = cluster.owned()
+    first = asyncio.create_task(cluster.send(key, at=0))
+    await cluster.first.clock.settle()
+    twin = asyncio.create_task(cluster.send(key, at=0))
+    await cluster.first.clock.settle()
+    cluster.first.store.down = True
+    cluster.first.spool.gate.set()
+    with pytest.raises(SpoolFull):
+        await first
+    assert (await twin).unchecked
 
 
 async def test_an_owner_without_its_store_says_that_it_cannot_know(cluster: Cluster) -> None:
@@ -305,9 +350,11 @@ async def test_an_owner_without_its_store_says_that_it_cannot_know(cluster: Clus
 
 
 async def test_what_two_receivers_accepted_at_once_is_unchecked(cluster: Cluster) -> None:
-    """Their views differ while one joins; then the store has one of both."""
+    """Their views differ while one joins; then the store has one of both, for which the key stands from then on."""
     key = cluster.owned()
     for owners in cluster.owners:
         owners.owner = lambda _: ""  # type: ignore[method-assign]
     answers = await asyncio.gather(cluster.send(key, at=0), cluster.send(key, at=1))
     assert sorted(answer.unchecked for answer in answers) == [False, True]
+    (kept,) = [answer.id for answer in answers if not answer.unchecked]
+    assert {(await cluster.send(key, at=at)).id for at in (0, 1)} == {kept}

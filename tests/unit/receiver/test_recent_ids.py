@@ -65,10 +65,10 @@ async def test_an_outcome_alone_says_of_no_message_with_a_strict_order_that_it_w
     sent = message(1)
     await store.write([outcome(sent, "billing", Status.DELIVERED)])
     recent = Recent(store, clock)
-    await recent.recall(sent.id, is_strict=is_strict)
+    await recent.recall({sent.id: is_strict})
     assert recent.knows(sent.id) is not is_strict
     await store.write([sent])
-    await recent.recall(sent.id, is_strict=is_strict)
+    await recent.recall({sent.id: is_strict})
     assert recent.knows(sent.id)
 
 
