@@ -12,7 +12,7 @@ COUNT ?= 1000000
 WORKERS ?= 3
 LAKE ?= lake
 PYTEST := $(BIN)/python -m pytest
-PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack proof-combinations
+PROOFS := proof-kills proof-brokers proof-pages proof-pipeline proof-attack proof-combinations proof-hosts
 
 # Of the hundreds of processes that the tests start each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -75,7 +75,7 @@ test: $(STAMP) ## Everything but the proofs, on real processes.
 test-quick: $(STAMP) ## Rules, and contracts on adapters in memory, within a minute.
 	$(PYTEST) -q -m "not proof and not server" -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit tests/contract
 
-proof: check servers ## The long versions; in parts: proof-kills, -brokers, -pages, -pipeline, -attack, -combinations.
+proof: check servers ## The long versions; in parts: proof-kills, -brokers, -pages, -pipeline, -attack, -combinations, -hosts.
 	$(MAKE) --jobs 1 --keep-going $(PROOFS)
 
 # A proof that cannot run fails.

@@ -1,0 +1,202 @@
+"""What a run has shown: messages, orders, requests at once, keys and traces, and a cause for each repetition."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.acceptance.attack.traces import lie_of
+from tests.acceptance.hosts.faults import Fault
+from tests.acceptance.hosts.producers import Answer, Producer
+from tests.acceptance.hosts.world import KEYED_CODE, SUBSCRIPTIONS, World
+from tests.harness.records import Call
+
+# Seconds for which a fault has effects after its end: leases, time-outs, and retries under way.
+_AFTER: Final = 45.0
+# Of a retry, with the time-outs of these subscriptions (docs/adr/0042-a-retry-has-one-owner.md).
+_LEASE: Final = 36.0
+_OK: Final = 200
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """What is to be reported of a run; ``complaints`` are broken promises."""
+
+    accepted: int = 0
+    delivered: int = 0
+    unchecked: int = 0
+    accept_p50_ms: float = 0.0
+    accept_p99_ms: float = 0.0
+    drained_in: float = 0.0
+    repeated: dict[str, int] = {}
+    at_once: dict[str, int] = {}
+    complaints: list[str] = []
+
+
+def judge(
+    world: World, producers: Sequence[Producer], faults: Sequence[tuple[Fault, float]], drained_in: float | None
+) -> Findings:
+    """Look at all that producers, subscribers and traces say.
+
+    Parameters
+    ----------
+    faults
+        Each with the time (seconds since the epoch) at which its schedule began.
+    drained_in
+        Seconds after the last fault in which all was delivered; None if it was not.
+    """
+    calls = world.subscriber.calls()
+    answers = [answer for producer in producers for answer in producer.answers]
+    seconds = sorted(answer.seconds * 1000 for answer in answers if answer.id)
+    found = Findings(
+        accepted=len({answer.id for answer in answers if answer.id}),
+        delivered=len({call.id for call in calls if call.status == _OK}),
+        unchecked=sum(answer.unchecked for answer in answers),
+        accept_p50_ms=round(seconds[len(seconds) // 2], 1),
+        accept_p99_ms=round(seconds[len(seconds) * 99 // 100], 1),
+        drained_in=round(drained_in or 0.0, 1),
+        at_once={
+            name: max((call.in_flight for call in calls if call.path == f"/{name}"), default=0)
+            for _, name in SUBSCRIPTIONS
+        },
+    )
+    if drained_in is None:
+        found.complaints.append("not all was delivered in time")
+    found.complaints += _lost(producers, calls) + _over(calls) + _misordered(calls) + _keys(answers, calls)
+    traces = _Traces(world)
+    found.complaints += _lies(traces, calls)
+    found.repeated, uncaused = _repeated(traces, calls, faults)
+    found.complaints += uncaused
+    return found
+
+
+def missing(producers: Sequence[Producer], calls: Iterable[Call]) -> set[tuple[str, str]]:
+    """Return the accepted messages that a subscription has not got yet, each with the subscription's name."""
+    arrived = {(call.id, call.path) for call in calls if call.status == _OK}
+    wanted = {
+        (answer.id, f"/{name}")
+        for producer in producers
+        for answer in producer.answers
+        if answer.id
+        for code, name in SUBSCRIPTIONS
+        if code == producer.code
+    }
+    return wanted - arrived
+
+
+def _lost(producers: Sequence[Producer], calls: Sequence[Call]) -> list[str]:
+    lost = sorted(missing(producers, calls))
+    sent = {answer.key for producer in producers for answer in producer.answers}
+    strange = [call.id for call in calls if call.seq is None]
+    found = [f"{len(lost)} lost: {lost[:5]}"] if lost else []
+    return found + ([f"{len(strange)} that nobody sent: {strange[:5]}"] if strange or not sent else [])
+
+
+def _over(calls: Sequence[Call]) -> list[str]:
+    found = []
+    for (_, name), settings in SUBSCRIPTIONS.items():
+        most = settings["max_concurrency"]
+        over = [call for call in calls if call.path == f"/{name}" and call.in_flight > most]
+        if over:
+            worst = max(call.in_flight for call in over)
+            found.append(f"{name}: {worst} at once in {len(over)} requests of {most}, first at {over[0].t:.1f}")
+    return found
+
+
+def _misordered(calls: Sequence[Call]) -> list[str]:
+    highest: dict[str, int] = {}
+    seen: set[str] = set()
+    wrong = []
+    for call in calls:
+        if call.destination != KEYED_CODE or call.status != _OK or call.seq is None or call.id in seen:
+            continue
+        seen.add(call.id)
+        if call.seq < highest.get(call.key, -1):
+            wrong.append(f"{call.key}: {call.seq} after {highest[call.key]} at {call.t:.1f}, epoch {call.epoch}")
+        highest[call.key] = max(call.seq, highest.get(call.key, -1))
+    return [f"{len(wrong)} out of order: {wrong[:5]}"] if wrong else []
+
+
+def _keys(answers: Sequence[Answer], calls: Sequence[Call]) -> list[str]:
+    """Return keys that were accepted twice although every answer was seen and none said ``unchecked``."""
+    by_key: defaultdict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        by_key[answer.key].append(answer)
+    ids: defaultdict[str, set[str]] = defaultdict(set)
+    for answer in answers:
+        if answer.id:
+            ids[answer.key].add(answer.id)
+    twice = [key for key, known in ids.items() if "-" in key and len(known) > 1]
+    silent = [
+        key
+        for key in twice
+        if all(answer.status for answer in by_key[key]) and not any(answer.unchecked for answer in by_key[key])
+    ]
+    return [f"{len(silent)} keys accepted twice without a word: {silent[:5]}"] if silent else []
+
+
+class _Traces:
+    """The traces of all messages, each read once."""
+
+    def __init__(self, world: World) -> None:
+        self._admin = world.nodes[0].bus.admin
+        self._known: dict[str, Any] = {}
+
+    def deliveries(self, message_id: str) -> list[dict[str, Any]]:
+        if message_id not in self._known:
+            self._known[message_id] = self._admin.trace(message_id)["deliveries"]
+        return list(self._known[message_id])
+
+
+def _lies(traces: _Traces, calls: Sequence[Call]) -> list[str]:
+    given: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+    for call in calls:
+        given[call.id, call.path.strip("/")][call.status] += 1
+    lies = []
+    for message_id in dict.fromkeys(call.id for call in calls):
+        for delivery in traces.deliveries(message_id):
+            lie = lie_of(delivery, given[message_id, delivery["subscription"]])
+            if lie:
+                lies.append(f"{message_id} for {delivery['subscription']}: {lie}")
+    return [f"{len(lies)} false traces: {lies[:5]}"] if lies else []
+
+
+def _repeated(
+    traces: _Traces, calls: Sequence[Call], faults: Sequence[tuple[Fault, float]]
+) -> tuple[dict[str, int], list[str]]:
+    """Return how many repetitions each cause has, and a complaint for each that has none."""
+    taken: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.status == _OK:
+            taken[call.id, call.path.strip("/")].append(call)
+    causes, uncaused = Counter[str](), []
+    for (message_id, name), found in taken.items():
+        if len(found) == 1:
+            continue
+        (delivery,) = [one for one in traces.deliveries(message_id) if one["subscription"] == name]
+        unanswered = sum(not attempt["status_code"] for attempt in delivery["attempts"])
+        causes["POST without an answer"] += min(unanswered, len(found) - 1)
+        for first, second in list(itertools.pairwise(found))[unanswered:]:
+            cause = _cause(first.t, second.t, faults)
+            if cause:
+                causes[cause] += 1
+            else:
+                uncaused.append(f"{message_id} for {name}: {first.t:.1f} and {second.t:.1f}")
+    return dict(causes), [f"{len(uncaused)} repeated without a cause: {uncaused[:5]}"] if uncaused else []
+
+
+def _cause(first: float, second: float, faults: Sequence[tuple[Fault, float]]) -> str:
+    """Return the faults by which a message that was taken at these times may have been posted twice; empty for none."""
+    spans = [(fault, at + fault.begin - 2, at + fault.end + _AFTER) for fault, at in faults if _repeats(fault)]
+    near = [fault for fault, begin, end in spans if begin <= first <= end and begin <= second]
+    return " or ".join(sorted({f"{fault.kind} {'+'.join(fault.peers)}".strip() for fault in near}))
+
+
+def _repeats(fault: Fault) -> bool:
+    """Whether a fault may have messages repeated; a store that is away for no longer than a lease may not."""
+    if fault.kind.startswith("store"):
+        return fault.kind != "store slow" and fault.end - fault.begin > _LEASE
+    return fault.kind != "clock"
