@@ -1,7 +1,8 @@
 """Hosts that are cut off, stopped and killed: ``python -m tests.acceptance.hosts.lab --work FOLDER --seed N ...``.
 
-In a network of its own (``unshare --net --mount --pid --fork --mount-proc``). It prints what is done, and at the end
-what was found, as a line of JSON; its exit code is 1 if a promise was broken.
+In a network of its own (``unshare --net --mount --pid --fork --kill-child --mount-proc``). It prints what is done, and
+at the end what was found, as a line of JSON; its exit code is 1 if a promise was broken. Then ``shrink``, beside this
+module, finds the faults that matter.
 """
 
 from __future__ import annotations
