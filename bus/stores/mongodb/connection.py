@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
@@ -30,7 +31,9 @@ DEADLINE: Final = 5.0  # seconds for one exchange with the server; the driver ke
 _GRACE: Final = 1.0  # seconds after its deadline until a call is abandoned
 _BATCH: Final = 1_000
 _MAJORITY: Final = ReadConcern("majority")
+_MOST_RENEWALS: Final = 3
 _log = logging.getLogger(__name__)
+end_process: Final = os._exit  # nothing is waited for: what should end is what hangs
 _TURN: Final = 0.02
 _SHORT: Final = 2.0  # seconds to find a server
 _SHORT_MS: Final = 2_000
@@ -102,6 +105,7 @@ class Connection:
         self._missed: ServerSelectionTimeoutError | None = None
         self._missed_at = 0.0
         self._calls: set[asyncio.Task[Any]] = set()
+        self._renewals = 0  # since a call ended in time
         self._client, self._database = self._open()
 
     def _open(self) -> tuple[AsyncMongoClient[Form], AsyncDatabase[Form]]:
@@ -165,6 +169,7 @@ class Connection:
                 if not call.done():
                     self._renew(client)
                     raise TimeoutError
+                self._renewals = 0
                 return call.result()
             except ServerSelectionTimeoutError as missed:
                 # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
@@ -184,8 +189,15 @@ class Connection:
         return call
 
     def _renew(self, stuck: AsyncMongoClient[Form]) -> None:
-        """Replace a client whose calls neither end nor fail."""
+        """Replace a client whose calls neither end nor fail; end the process if that has not helped.
+
+        Whatever was acknowledged is on disk, and a supervisor starts the process again.
+        """
         if stuck is self._client:
+            self._renewals += 1
+            if self._renewals > _MOST_RENEWALS:
+                _log.critical("calls to MongoDB neither end nor fail with a new client either; this process ends")
+                end_process(os.EX_SOFTWARE)
             _log.error(
                 "calls to MongoDB neither end nor fail; the client is replaced (%d calls are abandoned)",
                 len(self._calls),
