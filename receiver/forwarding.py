@@ -30,7 +30,7 @@ from receiver.routing import HERE, Route
 ACCEPT: Final = f"{PREFIX}/accept"
 KEYED: Final = f"{PREFIX}/accept-keyed"
 _PATIENCE: Final = 3.0
-"""Seconds for the owner of a key, which may wait for its disk, and 2 s for the store; and as long for a turn."""
+"""Seconds for the owner of a key, which may wait for its disk, and twice 1 s for the store; and as long for a turn."""
 _AT_ONCE: Final = 64
 """Calls to one owner, so that calls of other kinds have turns while it does not answer."""
 _PAUSE: Final = 5.0

@@ -50,7 +50,7 @@ from receiver.routing import HERE, Elsewhere, Route, split_by_route
 from receiver.strict_writing import Produced, StrictWriting
 
 _MOMENT: Final = 0.1
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = 1.0
 _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft.__struct_fields__)
 _said: Final = operator.attrgetter(*_SAID)
 

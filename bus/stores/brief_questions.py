@@ -10,7 +10,7 @@ from bus.errors import StoreUnavailable
 from bus.ports.clock import Clock
 from bus.waits import first_of
 
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = 1.0
 _PAUSE: Final = 5.0
 Answer = TypeVar("Answer")
 

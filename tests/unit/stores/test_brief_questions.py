@@ -17,7 +17,7 @@ async def test_a_store_that_hangs_is_not_asked_for_a_while_and_then_by_one_call_
     hanging = asyncio.create_task(questions.answer([asyncio.Event().wait()]))
     await clock.settle()
     assert questions.may_ask
-    await clock.advance(2.0)
+    await clock.advance(1.0)
     with pytest.raises(StoreUnavailable, match="in time"):
         await hanging
     assert not questions.may_ask
