@@ -8,7 +8,7 @@ import heapq
 import itertools
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,12 +34,20 @@ _GRACE: Final = 1.0
 _SOON: Final = 30_000
 _MOST: Final = 10_000
 _MOST_BYTES: Final = 16 * 1024 * 1024
-# Of the time (ms) that an outcome has waited for the store so much makes a lease longer: a clock may have been set.
-_LONGEST_LAG: Final = 600_000
 # Entries of ``_due`` that may be obsolete before it is cleaned up, besides as many as are held.
 _SPARE: Final = 64
 
 _Due = tuple[float, int, Key]  # looked at then (monotonic seconds), position of its record, key
+
+
+class _Overtaking(NamedTuple):
+    """The latest outcome of a delivery of which the store has an earlier one, whose lease ends at ``until``.
+
+    The store must have it before: it may wait there for longer than the one before it did, in another lane.
+    """
+
+    outcome: Outcome
+    until: float
 
 
 class Retrier:
@@ -95,7 +103,8 @@ class Retrier:
         self._leased_bytes = 0
         self._unasked: deque[Held] = deque()
         self._has_unasked = asyncio.Event()
-        self._away_until = self._failed_at = float("-inf")
+        self._overtaking: dict[Key, _Overtaking] = {}
+        self._away_until = float("-inf")
         self._is_recovering = True
         self._is_closing = False
         outcomes.superseded = self._superseded
@@ -108,20 +117,25 @@ class Retrier:
 
     def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
         """Return an outcome with the lease that its row is to have, if its retry is this dispatcher's."""
-        if not isinstance(write, Outcome) or not write.message or write.place:
+        if not isinstance(write, Outcome):
+            return write
+        overtaking = self._overtaking.get(key_of(write)) if self._overtaking else None
+        if overtaking is not None and stage_of(write) >= stage_of(overtaking.outcome):
+            del self._overtaking[key_of(write)]
+        if not write.message or write.place:
             return write
         held = self._holding(record, write)
         if held is not None:
             held.state = State.LEAVING
+        return self._leased_to_me(write, held)
+
+    def _leased_to_me(self, write: Outcome, held: Held | None) -> Outcome:
         timeout = self._timeout((write.destination, write.subscription))
         if timeout is None or not (held is None or self._may_lease(held)):
             return write
-        now = self._clock.monotonic()
-        # What comes after it will wait as long for the store as it did itself, but for the time of an outage.
-        lag = round(min(max(0, self._clock.now() - write.at), (now - self._failed_at) * 1000, _LONGEST_LAG))
-        wait = self._wait(write) + 2 * lag
+        wait = self._wait(write)
         if held is not None:
-            self._lease(held, now + (wait + start_within(timeout)) / 1000)
+            self._lease(held, self._clock.monotonic() + (wait + start_within(timeout)) / 1000)
         until = max(self._clock.now(), write.at) + wait + lease_time([timeout])
         return replace(write, owner=self._owner, lease_until=until)
 
@@ -170,7 +184,6 @@ class Retrier:
 
     def returned(self, records: Sequence[Record]) -> None:
         """Note that the store did not take outcomes."""
-        self._failed_at = self._clock.monotonic()
         for record in records:
             key = self._keys.get(place_of(record))
             if key is not None:
@@ -187,8 +200,15 @@ class Retrier:
 
     def _superseded(self, outcome: Outcome) -> Record | None:
         """Return the record that is held of an earlier outcome of the same delivery."""
-        held = self._held.get(key_of(outcome)) if self._held else None
-        return held.record if held is not None and held.stage <= stage_of(outcome) else None
+        key = key_of(outcome)
+        held = self._held.get(key) if self._held else None
+        if held is None or held.stage > stage_of(outcome):
+            return None
+        before = self._overtaking.get(key)
+        until = held.until if held.until is not None or before is None else before.until
+        if until is not None:
+            self._overtaking[key] = _Overtaking(outcome, until)
+        return held.record
 
     # The retries
 
@@ -197,6 +217,7 @@ class Retrier:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claim())
             group.create_task(self._ask())
+            group.create_task(self._overtake())
             look = sweep = 0.0
             while True:
                 now = self._clock.monotonic()
@@ -310,6 +331,27 @@ class Retrier:
         # A store that hangs must not hold up every few of them for as long.
         self._away_until = self._clock.monotonic() + _SWEEP
         return set()
+
+    async def _overtake(self) -> None:
+        """Write outcomes to the store before the leases of those before them end, however long its feed takes."""
+        while True:
+            await self._clock.sleep(_SWEEP)
+            end = self._clock.monotonic() + 2 * _SWEEP
+            ending = [(key, one) for key, one in self._overtaking.items() if one.until < end]
+            for begin in range(0, len(ending), _BATCH):
+                part = ending[begin : begin + _BATCH]
+                try:
+                    await self._store.write([self._leased_now(key, one.outcome) for key, one in part])
+                except StoreError:
+                    break
+                for key, one in part:
+                    if self._overtaking.get(key) is one:
+                        del self._overtaking[key]
+
+    def _leased_now(self, key: Key, outcome: Outcome) -> Outcome:
+        held = self._held.get(key)
+        is_held = held is not None and held.stage == stage_of(outcome)
+        return self._leased_to_me(outcome, held if is_held else None) if outcome.message else outcome
 
     def _sweep(self, now: float) -> None:
         """Forget what waits for room and may be made by another process by now."""

@@ -82,6 +82,21 @@ class Away(MemoryStore):
         return await super().reclaim(owner)
 
 
+class HeldUp(Source):
+    """A source of which some lanes wait for the store, behind many records before theirs."""
+
+    def __init__(self, world: Retrying) -> None:
+        super().__init__(world.spool, "store", decode_outcome, Budget(lambda: None, lambda _: None), world.clock)
+        self._world = world
+
+    @property
+    def lanes(self) -> Sequence[str]:
+        return [lane for lane in super().lanes if lane not in self._world.held_up]
+
+    async def wait(self) -> None:
+        await (self._world.clock.sleep(0.1) if super().lanes else super().wait())
+
+
 class Retrying(World):
     """A dispatcher with its feed and its retrier on one spool that outlives them."""
 
@@ -90,6 +105,7 @@ class Retrying(World):
         self.store = Away(self.clock.sleep)
         self.timeouts = {LANE: TIMEOUT}
         self.room: Callable[[tuple[str, str]], int] = lambda _: 1
+        self.held_up: set[str] = set()
 
     @asynccontextmanager
     async def life(self, **changes: Any) -> AsyncIterator[Dispatcher]:
@@ -111,7 +127,7 @@ class Retrying(World):
         await router.apply(configured)
         dispatcher = Dispatcher(router, self.dependencies(passed=retrier.passed), all_permits())
         offers.append(dispatcher)
-        source = Source(self.spool, "store", decode_outcome, Budget(lambda: None, lambda _: None), self.clock)
+        source = HeldUp(self)
         source.follower = retrier
         feed = StoreFeed(self.store, self.clock, [source], lambda _: None, tell_nobody)
         tasks = [
@@ -380,6 +396,21 @@ async def test_a_retry_that_was_begun_before_the_store_came_back_is_nobody_elses
         await world.clock.advance(6)
         assert await world.others() == []
         answer.set()
+
+
+@pytest.mark.parametrize("failures", [1, 2, 5])
+async def test_an_outcome_that_waits_is_written_before_the_lease_of_the_one_before_ends(
+    world: Retrying, failures: int
+) -> None:
+    replies = [*[Reply(500)] * failures, Reply(200)]
+    world.poster.script(URL, *replies)
+    world.held_up = {DESTINATION}
+    async with world.life():
+        await world.publish()
+        for _ in range(200):
+            await world.clock.advance(1)
+            assert not await world.others()
+    assert len(world.poster.posted) == len(replies)
 
 
 async def test_what_waits_for_the_store_and_for_room_is_held_once(world: Retrying) -> None:
