@@ -39,6 +39,7 @@ class _Pending(NamedTuple):
     message: Message
     owner: Recorded
     token: object
+    until: float
 
 
 class _Writing:
@@ -71,8 +72,8 @@ class OutcomeLog:
     Attributes
     ----------
     superseded
-        Returns the record that ``RETRY`` holds of an earlier outcome of the same delivery. It is acked in the commit of
-        the later outcome, so that no crash leaves both.
+        Is told of an outcome and until when its POST could start; returns the record that ``RETRY`` holds of an earlier
+        outcome of the same delivery. It is acked in the commit of the later outcome, so that no crash leaves both.
     """
 
     def __init__(
@@ -96,18 +97,26 @@ class OutcomeLog:
         self._recorded: dict[str, int] = {}
         self._durable: dict[str, int] = {}
         self.recent = RecentOutcomes(clock)
-        self.superseded: Callable[[Outcome], Record | None] = lambda _: None
+        self.superseded: Callable[[Outcome, float], Record | None] = lambda _, __: None
 
     def record(
-        self, outcome: Outcome, message: Message, owner: Recorded, token: object, *, hurries: bool = True
+        self,
+        outcome: Outcome,
+        message: Message,
+        owner: Recorded,
+        token: object,
+        *,
+        hurries: bool = True,
+        until: float = float("inf"),
     ) -> None:
         """Take the outcome of a message's delivery; ``owner.recorded`` follows once it is durable.
 
-        Unless it ``hurries`` it waits for the commit of others, for a twentieth of a second at most.
+        Unless it ``hurries`` it waits for the commit of others, for a twentieth of a second at most. ``until`` is when
+        (monotonic seconds) its POST could start last, before the lease of its row ends; infinite without a lease.
         """
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
         self._recorded[record.lane] = self._recorded.get(record.lane, 0) + 1
-        self._pending.append(_Pending(record, outcome, message, owner, token))
+        self._pending.append(_Pending(record, outcome, message, owner, token, until))
         self.recent.add(outcome)
         self._hurries |= hurries
         self._schedule()
@@ -186,7 +195,7 @@ class OutcomeLog:
             return
         self._writing += 1
         records, waiter = [item.record for item in batch], _Writing(self, batch)
-        done = [record for item in batch if (record := self.superseded(item.outcome)) is not None]
+        done = [record for item in batch if (record := self.superseded(item.outcome, item.until)) is not None]
         try:
             self._spool.append_with(records, waiter, urgent=True, lingers=not hurries, consumer=RETRY, done=done)
         except SpoolError as error:

@@ -521,7 +521,8 @@ class SubscriptionWorker:
         token = entry
         if self._in_order is not None and self._in_order.concluded(entry, outcome):
             token = entry._replace(holds_up=True)
-        self._dependencies.outcomes.record(outcome, entry.delivery.message, self, token, hurries=hurries)
+        message, until = entry.delivery.message, entry.until
+        self._dependencies.outcomes.record(outcome, message, self, token, hurries=hurries, until=until)
         self._metrics.decided(outcome, entry.delivery.message.received_at)
 
     def _wants(self, entry: Pending) -> bool:

@@ -37,6 +37,8 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 # Entries of ``_due`` that may be obsolete before it is cleaned up, besides as many as are held.
 _SPARE: Final = 64
 
+_NEVER: Final = float("inf")
+
 _Due = tuple[float, int, Key]  # looked at then (monotonic seconds), position of its record, key
 
 
@@ -198,17 +200,24 @@ class Retrier:
         if lane in self._ready:
             self._serve(lane)
 
-    def _superseded(self, outcome: Outcome) -> Record | None:
-        """Return the record that is held of an earlier outcome of the same delivery."""
-        key = key_of(outcome)
-        held = self._held.get(key) if self._held else None
-        if held is None or held.stage > stage_of(outcome):
+    def _superseded(self, outcome: Outcome, until: float) -> Record | None:
+        """Return the record that is held of an earlier outcome of the same delivery.
+
+        Note until when the store must have this one: the row may also be leased to a compensator, which handed it over.
+        """
+        if not self._held and until == _NEVER:
             return None
-        before = self._overtaking.get(key)
-        until = held.until if held.until is not None or before is None else before.until
-        if until is not None:
+        key = key_of(outcome)
+        held, before = self._held.get(key), self._overtaking.get(key)
+        if held is not None and held.stage > stage_of(outcome):
+            return None
+        if held is not None and held.until is not None:
+            until = held.until
+        elif before is not None:
+            until = before.until
+        if until < _NEVER:
             self._overtaking[key] = _Overtaking(outcome, until)
-        return held.record
+        return held.record if held is not None else None
 
     # The retries
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.delivery import Compensation, Delivery, Origin, Outcome, Status, decode_outcome, encode_outcome
+from bus.domain.delivery.leases import lease_time
 from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination
 from bus.domain.lanes import unfinished_lane
@@ -411,6 +412,26 @@ async def test_an_outcome_that_waits_is_written_before_the_lease_of_the_one_befo
             await world.clock.advance(1)
             assert not await world.others()
     assert len(world.poster.posted) == len(replies)
+
+
+@pytest.mark.parametrize("reply", [Reply(200), Reply(500)])
+async def test_what_a_compensator_handed_over_is_written_before_its_lease_ends(world: Retrying, reply: Reply) -> None:
+    world.poster.script(URL, Reply(500), reply, Reply(200))
+    async with world.life(retry=RetryPolicy(Schedule((60_000,)))) as dispatcher:
+        (sent,) = await world.publish()
+        await world.clock.advance(61)
+        now = world.clock.now()
+        (row,) = await world.store.lease(now, now + lease_time([TIMEOUT]), {LANE: 1}, 1, owner="here")
+        world.held_up = {DESTINATION, unfinished_lane(*LANE)}
+        delivery = Delivery(
+            sent, "billing", row.generation, row.attempts, row.tries, row.since, row.by, handed_over=True
+        )
+        assert dispatcher.take(delivery)
+        await world.clock.advance(59)
+        assert len(world.poster.posted) == 2
+        for _ in range(60):
+            await world.clock.advance(0.5)
+            assert not [row for row in await world.others() if row.attempts == 1]
 
 
 async def test_what_waits_for_the_store_and_for_room_is_held_once(world: Retrying) -> None:

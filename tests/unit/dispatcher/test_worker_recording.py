@@ -35,9 +35,9 @@ async def test_the_outcome_is_durable_before_the_ack(world: World) -> None:
 class AcksFirst(OutcomeLog):
     """Planted: tells the owner before the outcome is on the disk."""
 
-    def record(self, outcome: Outcome, of: Message, owner, token: object, *, hurries: bool = True) -> None:
+    def record(self, outcome: Outcome, of: Message, owner, token: object, **options: object) -> None:
         owner.recorded([token])
-        super().record(outcome, of, _Nobody(), token, hurries=hurries)
+        super().record(outcome, of, _Nobody(), token, **options)
 
 
 class _Nobody:
