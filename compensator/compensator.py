@@ -27,6 +27,7 @@ from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
 from bus.transports.publishing import DestinationPublisher
 from bus.waits import first_of
+from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 256
@@ -34,6 +35,8 @@ _SHORTEST: Final = 0.005
 _LONGEST: Final = 0.25
 _AFTER_FAILURE: Final = 1.0
 _PUBLISHED_AT_ONCE: Final = 64
+_DISBELIEF: Final = 10.0
+"""Seconds until a jump of the clock ends leases; by then it is known how far ahead of the others' it is."""
 
 
 class Compensator:
@@ -68,6 +71,7 @@ class Compensator:
         self._due = due
         self._spans = spans
         self._refused_until: dict[str, float] = {}
+        self._believed = BelievedTime(clock, _DISBELIEF, 0.0)
         self._in_vain = _SHORTEST * 4
         self._outage = Outage(_log, "due work waits for the store")
 
@@ -90,11 +94,13 @@ class Compensator:
             # What an earlier run had handed over to its own dispatcher was lost with it.
             await self._store.reclaim(self._owner)
             self._reclaimed = True
+        over = self._leases_over_by()
         now, due = self._clock.now(), await self._store.next_due()
         if due is None or due > now:
             return _LONGEST if due is None else min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
         room = await self._room(await self._store.ready(now))
-        rows = await self._store.lease(now, now + self._lease_time(room), room, _BATCH, owner=self._owner)
+        until = now + self._waiting.lead + self._lease_time(room)
+        rows = await self._store.lease(now, until, room, _BATCH, owner=self._owner, over=over)
         back = await self._publish([row for row in rows if not row.subscription])
         back += await self._hand_over([row for row in rows if row.subscription])
         if len(rows) == back:
@@ -103,6 +109,11 @@ class Compensator:
             return self._in_vain
         self._in_vain = _SHORTEST * 4
         return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
+
+    def _leases_over_by(self) -> int:
+        """Return by when leases that ended are over (ms): this process's clock may be ahead, or just have been set."""
+        now, believed = self._clock.now(), self._believed.now()
+        return min(now, now if believed is None else believed) - self._waiting.too_fast
 
     async def measure(self) -> Callable[[], None]:
         """Count unfinished deliveries; return the function that sets their gauge."""

@@ -44,6 +44,7 @@ class DispatcherService:
             context.store,
             self._timeout,
             retries_of(context.owner),
+            context.members.lead,
         )
         dependencies = Dependencies(
             poster=context.poster,

@@ -64,13 +64,15 @@ class _Sight(NamedTuple):
     """A member, its document, and when that was first seen (monotonic seconds).
 
     ``ahead`` is by how much (ms) its clock is ahead of this process's, at least: what was told took a while to come
-    here. ``too_far_since`` is since when that is more than clocks may differ by.
+    here. ``behind`` is by how much it is behind, at most. ``too_far_since`` is since when it is ahead by more than
+    clocks may differ by.
     """
 
     member: Member
     document: Document
     at: float
     ahead: int
+    behind: int
     too_far_since: float | None
 
 
@@ -238,6 +240,13 @@ class Members:
         return max(
             (sight.ahead for sight in self._sights.values() if not role or role in sight.member.roles), default=0
         )
+
+    @property
+    def too_fast(self) -> int:
+        """By how much (ms) this process's clock is ahead of the others'; 0 if clocks may differ by that."""
+        behind = sorted(sight.behind for sight in self._sights.values())
+        middle = behind[(len(behind) - 1) // 2] if behind else 0
+        return middle if middle > SKEW else 0
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` when this process's shares of permits have changed; never while in it.
@@ -483,7 +492,9 @@ class Members:
             ahead = max(0, member.told_at - self._clock.now())
             before = self._sights.get(owner)
             since = before.too_far_since if before is not None and before.too_far_since is not None else now
-            self._sights[owner] = _Sight(member, document, now, ahead, since if ahead > SKEW else None)
+            # What is read first may have been told long ago.
+            behind = max(0, self._clock.now() - member.told_at) if before is not None else 0
+            self._sights[owner] = _Sight(member, document, now, ahead, behind, since if ahead > SKEW else None)
 
     def _read(self, document: Document) -> Member | None:
         """Return what a process tells; None when it was declared gone, or is of another version."""

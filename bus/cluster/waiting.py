@@ -97,6 +97,11 @@ class Waiting:
         """By how much (ms) these times may be ahead of this process's clock, since another's is."""
         return self._members.lead()
 
+    @property
+    def too_fast(self) -> int:
+        """By how much (ms) this process's clock is ahead of the others'."""
+        return self._members.too_fast
+
     def _oldest(self, spool: str, consumer: str) -> dict[str, int]:
         found = self._spools.get(spool)
         return _oldest(found.waiting() if found is not None else (), consumer)

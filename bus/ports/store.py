@@ -186,7 +186,14 @@ class CompensationStore(Protocol):
         ...
 
     async def lease(
-        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+        self,
+        now: int,
+        until: int,
+        room: dict[tuple[str, str], int],
+        limit: int,
+        *,
+        owner: str = "",
+        over: int | None = None,
     ) -> list[Compensation]:
         """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch.
 
@@ -199,6 +206,8 @@ class CompensationStore(Protocol):
             How many in all.
         owner
             Who takes them, for ``reclaim``.
+        over
+            Leases that ended by then (ms) are over; ``now`` when not given, which may be by a clock that is ahead.
         """
         ...
 

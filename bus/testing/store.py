@@ -180,13 +180,21 @@ class MemoryStore:
         return {(row.destination, row.subscription) for row in self._rows.values() if _ready_at(row) <= now}
 
     async def lease(
-        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+        self,
+        now: int,
+        until: int,
+        room: dict[tuple[str, str], int],
+        limit: int,
+        *,
+        owner: str = "",
+        over: int | None = None,
     ) -> builtins.list[Compensation]:
         """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch."""
         waiting: dict[tuple[str, str], builtins.list[Compensation]] = {}
         for row in sorted(self._rows.values(), key=_ready_at):
             lane = (row.destination, row.subscription)
-            if _ready_at(row) <= now and len(waiting.get(lane, ())) < room.get(lane, 0):
+            is_ready = _ready_at(row) <= now and row.lease_until <= (now if over is None else over)
+            if is_ready and len(waiting.get(lane, ())) < room.get(lane, 0):
                 waiting.setdefault(lane, []).append(row)
         lanes = sorted(waiting, key=lambda lane: (lane <= self._turn, lane))
         taken: builtins.list[Compensation] = []

@@ -76,6 +76,8 @@ class Retrier:
         Returns how long (ms) a POST to a subscription may last; None for one that is not configured.
     owner
         Names the leases of this dispatcher, after a restart as well.
+    lead
+        Returns by how much (ms) other processes' clocks are ahead of this one's.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Retrier:
         store: Store,
         timeout: Callable[[Lane], int | None],
         owner: str,
+        lead: Callable[[], int] = lambda: 0,
     ) -> None:
         self._spool = spool
         self._outcomes = outcomes
@@ -97,6 +100,7 @@ class Retrier:
         self._store = store
         self._timeout = timeout
         self._owner = owner
+        self._lead = lead
         self._held: dict[Key, Held] = {}
         self._keys: dict[Place, Key] = {}
         self._due: list[_Due] = []
@@ -138,7 +142,7 @@ class Retrier:
         wait = self._wait(write)
         if held is not None:
             self._lease(held, self._clock.monotonic() + (wait + start_within(timeout)) / 1000)
-        until = max(self._clock.now(), write.at) + wait + lease_time([timeout])
+        until = max(self._clock.now(), write.at) + self._lead() + wait + lease_time([timeout])
         return replace(write, owner=self._owner, lease_until=until)
 
     def _holding(self, record: Record, outcome: Outcome) -> Held | None:

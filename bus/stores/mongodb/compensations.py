@@ -74,7 +74,9 @@ class Compensations:
             names = [group["_id"] for group in groups]
         return {lane_of(name) for name in names if isinstance(name, str)}
 
-    async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
+    async def lease(
+        self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str, over: int
+    ) -> list[Compensation]:
         """Take due rows, round robin over subscriptions.
 
         Rows are read, then claimed where nobody changed them since; what others were quicker to take is made up for
@@ -85,7 +87,7 @@ class Compensations:
         async with self._leasing:
             while free and len(leased) < limit:
                 wanted = limit - len(leased)
-                candidates = await self._candidates(now, free, wanted)
+                candidates = await self._candidates(now, over, free, wanted)
                 taken = await self._claim(candidates, now, until, owner)
                 leased += taken
                 if len(taken) == len(candidates) < wanted:
@@ -239,14 +241,16 @@ class Compensations:
             f"remove from {COMPENSATIONS}", lambda: self._rows.bulk_write(removals, ordered=False)
         )
 
-    async def _candidates(self, now: int, room: dict[LaneKey, int], limit: int) -> list[Form]:
+    async def _candidates(self, now: int, over: int, room: dict[LaneKey, int], limit: int) -> list[Form]:
         """Return rows that are ready, without what they carry, one of each subscription in turn."""
         queues: list[tuple[LaneKey, list[Form]]] = []
         for lane in self._in_turn(room):
             if len(queues) == limit:
                 break
             most = min(room[lane], limit)
-            ready = {"lane": lane_name(*lane), "ready_at": {"$lte": now}}
+            ready: Form = {"lane": lane_name(*lane), "ready_at": {"$lte": now}}
+            if over < now:
+                ready["lease_until"] = {"$lte": over}
             forms = await self._connection.find(
                 COMPENSATIONS,
                 ready,

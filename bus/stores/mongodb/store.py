@@ -180,10 +180,17 @@ class MongodbStore:
         return await self._compensations.ready(now)
 
     async def lease(
-        self, now: int, until: int, room: dict[tuple[str, str], int], limit: int, *, owner: str = ""
+        self,
+        now: int,
+        until: int,
+        room: dict[tuple[str, str], int],
+        limit: int,
+        *,
+        owner: str = "",
+        over: int | None = None,
     ) -> list[Compensation]:
         """Take rows that are due and not leased, round robin over subscriptions, and raise their epoch."""
-        return await self._compensations.lease(now, until, room, limit, owner)
+        return await self._compensations.lease(now, until, room, limit, owner, now if over is None else over)
 
     async def reclaim(self, owner: str) -> int:
         """End all leases of an owner who has just started again; return how many."""

@@ -72,11 +72,14 @@ class Compensations:
             found = await self._control.read(sql.READY, (now,))
         return {(row[0], row[1]) for row in found}
 
-    async def lease(self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str) -> list[Compensation]:
+    async def lease(
+        self, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str, over: int
+    ) -> list[Compensation]:
         """Take due rows, round robin over subscriptions."""
         if limit <= 0 or not room:
             return []
-        return await self._control.run(partial(_lease, now=now, until=until, room=room, limit=limit, owner=owner))
+        leasing = partial(_lease, now=now, until=until, room=room, limit=limit, owner=owner, over=over)
+        return await self._control.run(leasing)
 
     async def reclaim(self, owner: str) -> int:
         """End all leases of an owner."""
@@ -112,7 +115,7 @@ class Compensations:
 
 
 def _lease(
-    connection: apsw.Connection, *, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str
+    connection: apsw.Connection, *, now: int, until: int, room: dict[LaneKey, int], limit: int, owner: str, over: int
 ) -> list[Compensation]:
     served: LaneKey = next(connection.execute(sql.SERVED))
     lanes = _in_turn([lane for lane, count in room.items() if count > 0], served)
@@ -122,7 +125,7 @@ def _lease(
     while turns and len(found) < limit:
         share = max(1, (limit - len(found)) // len(turns))
         for turn in turns[: limit - len(found)]:
-            found += turn.take(connection, now, share)
+            found += turn.take(connection, now, over, share)
             served = turn.lane
         turns = [turn for turn in turns if not turn.over]
     if found:
@@ -211,9 +214,9 @@ class _Turn:
         self._room = room
         self._after = BEGINNING
 
-    def take(self, connection: apsw.Connection, now: int, most: int) -> list[_Ready]:
+    def take(self, connection: apsw.Connection, now: int, over: int, most: int) -> list[_Ready]:
         wanted = min(most, self._room)
-        rows = list(connection.execute(sql.READY_IN_LANE, (self._number, now, *self._after, wanted)))
+        rows = list(connection.execute(sql.READY_IN_LANE, (self._number, now, *self._after, wanted, over)))
         self._room -= len(rows)
         self.over = len(rows) < wanted or not self._room
         if rows:

@@ -81,7 +81,7 @@ WHERE message_id = ?1 AND lane = ?2 AND (generation, attempts) < (?4, ?5)
 DELETE_COMPENSATION: Final = "DELETE FROM compensation WHERE message_id = ? AND lane = ? AND generation <= ?"
 READY_IN_LANE: Final = """
 SELECT row, epoch, rest, due_at, ready_at FROM compensation INDEXED BY compensation_lane_ready
-WHERE lane = ?1 AND ready_at <= ?2 AND (ready_at, row) > (?3, ?4)
+WHERE lane = ?1 AND ready_at <= ?2 AND (ready_at, row) > (?3, ?4) AND lease_until <= ?6
 ORDER BY ready_at, row LIMIT ?5
 """
 SERVED: Final = "SELECT destination, subscription FROM served"

@@ -125,6 +125,15 @@ class CompensationContract:
         assert [one.epoch for one in again] == [2, 2, 2]
         assert await store.due(NOON) == {LANE: 3}
 
+    async def test_a_lease_is_over_by_the_time_that_is_given_for_leases(self, store: Store) -> None:
+        await store.compensate([row(message(n), due_at=NOON + n) for n in range(3)])
+        assert len(await store.lease(NOON, UNTIL, {LANE: 9}, 9, over=NOON - 1000)) == 1
+        late = UNTIL + 1000
+        free = await store.lease(late, late + 1, {LANE: 9}, 9, over=UNTIL - 1)
+        assert [one.message_id for one in free] == [message(1).id, message(2).id]
+        (again,) = await store.lease(late, late + 1, {LANE: 9}, 9, over=UNTIL)
+        assert (again.message_id, again.epoch) == (message(0).id, 2)
+
     async def test_ready_has_the_subscriptions_with_rows_that_can_be_leased(self, store: Store) -> None:
         assert await store.ready(LATER) == set()
         await store.compensate([row(message(n), due_at=NOON + n) for n in range(MANY)])

@@ -627,6 +627,17 @@ async def test_a_process_tells_when_it_began_by_the_clock_of_now(world: World) -
     assert world.clock.now() - 21_000 <= me.since < me.started_at - DAY + 1_000
 
 
+async def test_a_process_learns_that_its_clock_is_ahead_of_most_others(world: World) -> None:
+    crowd = [*(await both(world)), world.start("c", "dispatcher")]
+    await world.clock.advance(5)
+    assert [one.members.too_fast for one in crowd] == [0, 0, 0]
+    crowd[0].clock.ahead = 60_000
+    await world.clock.advance(5)
+    first, *others = [one.members.too_fast for one in crowd]
+    assert 60_000 <= first <= 62_000
+    assert others == [0, 0]
+
+
 async def test_a_clock_that_stays_too_far_ahead_is_a_trouble_of_those_who_are_behind(world: World) -> None:
     a, b = await both(world)
     assert (a.members.lead(), a.members.clocks) == (0, "")

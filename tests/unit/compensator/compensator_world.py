@@ -52,10 +52,10 @@ class FickleStore(MemoryStore):
         if self.down:
             raise StoreUnavailable("down")
 
-    async def lease(self, now, until, room, limit, *, owner=""):
+    async def lease(self, now, until, room, limit, *, owner="", over=None):
         self._check()
         self.leases += 1
-        return await super().lease(now, until, room, limit, owner=owner)
+        return await super().lease(now, until, room, limit, owner=owner, over=over)
 
     async def unsettled(self, destination, subscription, before, limit):
         self._check()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from bus.domain.delivery.delivery import Origin, Status
+from bus.domain.times import HOUR
 from bus.errors import StoreUnavailable
 from bus.ports.spool import NewRecord
 from bus.telemetry import metrics
@@ -288,6 +289,32 @@ async def test_running_it_hands_over_at_once_what_this_process_wrote(world: Worl
     await world.clock.settle()
     assert len(world.dispatching.offered) == 1
     running.cancel()
+
+
+async def test_a_clock_that_is_set_ahead_ends_no_lease(world: World) -> None:
+    other = await world.other("dispatcher", ahead=0)
+    leased = await world.failed(0, due_at=world.clock.now(), owner="other", lease_until=world.clock.now() + 60_000)
+    await world.compensator.step()
+    world.clock.jump(HOUR)
+    other.ahead = -HOUR
+    for _ in range(50):
+        free = await world.failed(len(world.dispatching.offered) + 1, due_at=world.clock.now())
+        await other.tell()
+        await world.compensator.step()
+        assert world.dispatching.offered[-1].message.id == free.id
+        await world.clock.advance(1)
+    assert leased.id not in {one.message.id for one in world.dispatching.offered}
+    await world.clock.advance(12)
+    await other.tell()
+    await world.compensator.step()
+    assert world.dispatching.offered[-1].message.id == leased.id
+
+
+async def test_leases_last_by_the_clocks_of_the_others(world: World) -> None:
+    await world.other("dispatcher", ahead=HOUR)
+    sent = await world.failed(0, due_at=world.clock.now())
+    await world.compensator.step()
+    assert (await world.row(sent)).lease_until >= world.clock.now() + HOUR + 30_000
 
 
 async def test_the_gauge_counts_unfinished_deliveries(world: World) -> None:
