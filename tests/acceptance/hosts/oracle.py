@@ -65,7 +65,7 @@ def judge(
     )
     if drained_in is None:
         found.complaints.append("not all was delivered in time")
-    found.complaints += _lost(producers, calls) + _over(calls) + _misordered(calls) + _keys(answers, calls)
+    found.complaints += _lost(producers, calls) + _over(calls) + _misordered(calls) + _keys(answers)
     traces = _Traces(world)
     found.complaints += _lies(traces, calls)
     found.repeated, uncaused = _repeated(traces, calls, faults)
@@ -120,7 +120,7 @@ def _misordered(calls: Sequence[Call]) -> list[str]:
     return [f"{len(wrong)} out of order: {wrong[:5]}"] if wrong else []
 
 
-def _keys(answers: Sequence[Answer], calls: Sequence[Call]) -> list[str]:
+def _keys(answers: Sequence[Answer]) -> list[str]:
     """Return keys that were accepted twice although every answer was seen and none said ``unchecked``."""
     by_key: defaultdict[str, list[Answer]] = defaultdict(list)
     for answer in answers:
