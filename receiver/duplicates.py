@@ -14,7 +14,7 @@ import msgspec
 from bus.domain.claim import IDEMPOTENCY, Claim, document_key
 from bus.domain.identity import id_time
 from bus.domain.message import Message
-from bus.domain.times import DAY
+from bus.domain.times import DAY, HOUR
 from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
@@ -165,7 +165,7 @@ class IdempotencyKeys:
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents = documents
         self._clock = clock
-        self._questions = BriefQuestions(clock)
+        self._questions, self._writes = BriefQuestions(clock), BriefQuestions(clock)
         self._lately: OrderedDict[str, _Use] = OrderedDict()
 
     def find(self, scope: str) -> Claim | None:
@@ -188,7 +188,7 @@ class IdempotencyKeys:
 
     def note(self, scope: str, claim: Claim, now: int) -> None:
         """Note the first use that another process accepted."""
-        if scope not in self._lately:
+        if self.find(scope) is None:
             self._remember(scope, claim, None, age=now - claim.at)
 
     async def keep(self, claims: Sequence[tuple[str, Claim]], *, within: float) -> set[str]:
@@ -204,10 +204,10 @@ class IdempotencyKeys:
         """
         for scope, claim in claims:
             self._remember(scope, claim, None)
-        if not self._questions.may_ask:
+        if not self._writes.may_ask:
             return set()
         try:
-            kept = await self._questions.answer([self._put(scope, claim) for scope, claim in claims], within)
+            kept = await self._writes.answer([self._put(scope, claim) for scope, claim in claims], within)
         except StoreError:
             return set()
         return {claim.message_id for claim in kept}
@@ -237,8 +237,10 @@ class IdempotencyKeys:
         return True
 
     async def _read(self, scope: str, now: int) -> Claim | None:
-        for day in (now, now - DAY):
-            found = await self._documents.get(IDEMPOTENCY, document_key(scope, day))
+        # One of an hour ahead is by a clock that was.
+        days = dict.fromkeys(document_key(scope, at) for at in (now, now - DAY, now + HOUR))
+        for key in days:
+            found = await self._documents.get(IDEMPOTENCY, key)
             if found is not None:
                 return msgspec.json.decode(found.value, type=Claim)
         return None

@@ -125,10 +125,11 @@ class Forwarding:
         member, now = self._owners.member(owner), self._clock.monotonic()
         if member is None:
             self._silent.pop(owner, None)
+            self._turns.pop(owner, None)
         if member is None or self._silent.get(owner, now) > now:
             return unanswered
         if owner in self._silent:
-            self._silent[owner] = now + _PATIENCE
+            self._silent[owner] = now + 2 * _PATIENCE
         try:
             found = await self._ask_owner(member, _Request(principal, list(drafts)))
         except (PeerUnavailable, TimeoutError, msgspec.DecodeError):

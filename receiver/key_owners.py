@@ -53,26 +53,29 @@ class KeyOwners:
         scope
             The name of the key, by `receiver.duplicates.scope_of`.
         """
-        me, members = self._members.me, self._members
-        groups: defaultdict[str, list[str]] = defaultdict(list)
-        for member in members.others:
-            if _RECEIVER in member.roles:
-                groups[member.sharer].append(member.owner)
-        for process in members.unreachable:
-            if _RECEIVER in process.roles:
-                groups.setdefault(process.sharer or process.owner, [])
+        own, groups = self._members.me.sharer, self._groups()
         if not groups:
             return ""
-        group = max([me.sharer, *groups], key=lambda name: _hash(scope, name))
-        if group == me.sharer:
+        group = max([own, *groups], key=lambda name: _hash(scope, name))
+        if group == own:
             return ""
         return max(groups[group], key=lambda name: _hash(scope, name), default=UNREACHABLE)
 
+    def _groups(self) -> dict[str, list[str]]:
+        """Return the other receivers that are alive, by the name that they share; none of one that is unreachable."""
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for member in self._members.others:
+            if _RECEIVER in member.roles:
+                groups[member.sharer].append(member.owner)
+        for process in self._members.unreachable:
+            if _RECEIVER in process.roles:
+                groups.setdefault(process.sharer or process.owner, [])
+        return groups
+
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other receiver, nor one that cannot be reached."""
-        roles = [one.roles for one in self._members.others] + [one.roles for one in self._members.unreachable]
-        return not any(_RECEIVER in some for some in roles)
+        """Whether there is no receiver but those of this port, nor one that cannot be reached."""
+        return not self._groups().keys() - {self._members.me.sharer}
 
     def member(self, owner: str) -> Member | None:
         """Return the process of this name; None if it is not alive."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from bus.domain.times import DAY
+from bus.domain.times import DAY, HOUR
 from bus.errors import Conflict, SpoolFull, TransportUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
@@ -190,3 +191,35 @@ async def test_a_key_is_known_for_a_day_whatever_is_done_to_the_clock(world: Wor
     await world.clock.advance(86_400)
     world.store.down = True
     assert not (await world.send(b"1", idempotency_key="once")).duplicate
+
+
+async def test_a_slow_write_of_a_first_use_leaves_no_later_key_unchecked(world: World) -> None:
+    put = world.store.put
+
+    async def slow(*args: Any, **options: Any) -> int:
+        await world.clock.sleep(0.15)
+        return await put(*args, **options)
+
+    world.store.put = slow
+    first = asyncio.create_task(world.send(b"1", idempotency_key="once"))
+    await world.clock.advance(0.2)
+    assert not (await first).unchecked
+    assert not (await world.send(b"1", idempotency_key="other")).unchecked
+
+
+async def test_a_later_use_that_another_receiver_accepted_replaces_one_that_is_over(world: World) -> None:
+    here, there = world, World(world.store, world.clock)
+    await there.registry.load()
+    await here.send(b"1", idempotency_key="once")
+    await here.clock.advance(25 * 3600)
+    second = await there.send(b"1", idempotency_key="once")
+    assert await here.send(b"1", idempotency_key="once") == Accepted(second.id, True)
+
+
+async def test_a_key_of_a_clock_that_was_ahead_over_midnight_is_found(world: World) -> None:
+    world.clock.jump(DAY - world.clock.now() % DAY - HOUR // 2)
+    world.clock.jump(HOUR)
+    first = await world.send(b"1", idempotency_key="once")
+    world.clock.jump(-HOUR)
+    world.restart()
+    assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)

@@ -48,6 +48,8 @@ def test_only_the_keys_of_who_joins_change_their_owner() -> None:
 
 def test_processes_of_one_port_are_one_owner() -> None:
     a, a2, b = receiver("a", "a"), receiver("a2", "a"), receiver("b")
+    assert KeyOwners(Crowd(a, a2)).is_alone
+    assert not KeyOwners(Crowd(a, a2, b)).is_alone
     theirs = {key for key in KEYS if not KeyOwners(Crowd(a, a2, b)).owner(key)}
     assert theirs == {key for key in KEYS if not KeyOwners(Crowd(a2, a, b)).owner(key)}
     asked = Counter(KeyOwners(Crowd(b, a, a2)).owner(key) for key in KEYS)
