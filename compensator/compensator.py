@@ -71,7 +71,7 @@ class Compensator:
         self._due = due
         self._spans = spans
         self._refused_until: dict[str, float] = {}
-        self._believed = BelievedTime(clock, _DISBELIEF, 0.0)
+        self._believed = BelievedTime(clock, _DISBELIEF, _DISBELIEF)
         self._in_vain = _SHORTEST * 4
         self._outage = Outage(_log, "due work waits for the store")
 
@@ -99,7 +99,7 @@ class Compensator:
         if due is None or due > now:
             return _LONGEST if due is None else min(max((due - now) / 1000, _SHORTEST * 4), _LONGEST)
         room = await self._room(await self._store.ready(now))
-        until = now + self._waiting.lead + self._lease_time(room)
+        until = now + self._waiting.too_slow + self._lease_time(room)
         rows = await self._store.lease(now, until, room, _BATCH, owner=self._owner, over=over)
         back = await self._publish([row for row in rows if not row.subscription])
         back += await self._hand_over([row for row in rows if row.subscription])
@@ -111,9 +111,12 @@ class Compensator:
         return _SHORTEST if len(rows) == _BATCH else _SHORTEST * 4
 
     def _leases_over_by(self) -> int:
-        """Return by when leases that ended are over (ms): this process's clock may be ahead, or just have been set."""
-        now, believed = self._clock.now(), self._believed.now()
-        return min(now, now if believed is None else believed) - self._waiting.too_fast
+        """Return by when leases that ended are over (ms): this process's clock may be ahead, or just have been set.
+
+        None is over in the first seconds, for as long as the others' clocks may be unknown.
+        """
+        believed = self._believed.now()
+        return 0 if believed is None else min(self._clock.now(), believed) - self._waiting.too_fast
 
     async def measure(self) -> Callable[[], None]:
         """Count unfinished deliveries; return the function that sets their gauge."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -42,6 +43,8 @@ _ASK: Final = 0.1
 _RENEW: Final = 0.5
 _SHARED_WITHIN: Final = 10.0
 _AHEAD_FOR: Final = 10.0
+_OFFSETS: Final = 5
+"""Documents of this process for which it remembers how its clock was: the others' are known by then."""
 
 Probe = Callable[[Member], Awaitable[bool | None]]
 AskPromise = Callable[[Member, Question], Awaitable[Promise | None]]
@@ -141,6 +144,7 @@ class Members:
         self._has_changed = asyncio.Event()
         self._version: int | None = None
         self.told_at = self.missed_at = float("-inf")
+        self._offsets: deque[int] = deque(maxlen=_OFFSETS)
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
@@ -242,9 +246,20 @@ class Members:
         )
 
     @property
+    def too_slow(self) -> int:
+        """By how much (ms) this process's clock is behind most others', or was put back within the last seconds."""
+        ahead = sorted([0, *(sight.ahead for sight in self._sights.values())])
+        put_back = max((offset - self._offset() for offset in self._offsets), default=0)
+        return max(ahead[(len(ahead) - 1) // 2], put_back)
+
+    def _offset(self) -> int:
+        return self._clock.now() - round(self._clock.monotonic() * 1000)
+
+    @property
     def too_fast(self) -> int:
         """By how much (ms) this process's clock is ahead of the others'; 0 if clocks may differ by that."""
-        behind = sorted(sight.behind for sight in self._sights.values())
+        fresh = self._clock.monotonic() - _SILENT
+        behind = sorted(sight.behind for sight in self._sights.values() if sight.at > fresh)
         middle = behind[(len(behind) - 1) // 2] if behind else 0
         return middle if middle > SKEW else 0
 
@@ -425,6 +440,7 @@ class Members:
             await self._put()
 
     async def _put(self) -> None:
+        self._offsets.append(self._offset())
         is_reshared = self.is_reshared()
         beyond, view = frozenset(self.beyond()), self.shares.view if is_reshared else self._me.view
         told_at = self._clock.now()

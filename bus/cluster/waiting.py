@@ -98,6 +98,11 @@ class Waiting:
         return self._members.lead()
 
     @property
+    def too_slow(self) -> int:
+        """By how much (ms) this process's clock is behind most others'."""
+        return self._members.too_slow
+
+    @property
     def too_fast(self) -> int:
         """By how much (ms) this process's clock is ahead of the others'."""
         return self._members.too_fast

@@ -636,6 +636,12 @@ async def test_a_process_learns_that_its_clock_is_ahead_of_most_others(world: Wo
     first, *others = [one.members.too_fast for one in crowd]
     assert 60_000 <= first <= 62_000
     assert others == [0, 0]
+    crowd[0].clock.ahead = -60_000
+    await world.clock.advance(10)
+    assert [one.members.too_fast for one in crowd] == [0, 0, 0]
+    first, *others = [one.members.too_slow for one in crowd]
+    assert 58_000 <= first <= 60_000
+    assert others == [0, 0]
 
 
 async def test_a_clock_that_stays_too_far_ahead_is_a_trouble_of_those_who_are_behind(world: World) -> None:

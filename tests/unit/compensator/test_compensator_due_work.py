@@ -310,8 +310,26 @@ async def test_a_clock_that_is_set_ahead_ends_no_lease(world: World) -> None:
     assert world.dispatching.offered[-1].message.id == leased.id
 
 
-async def test_leases_last_by_the_clocks_of_the_others(world: World) -> None:
-    await world.other("dispatcher", ahead=HOUR)
+async def test_a_process_that_starts_with_a_fast_clock_ends_no_lease(world: World) -> None:
+    world.clock.jump(HOUR)
+    world.compensator = world.restarted()
+    other = await world.other("dispatcher", ahead=-HOUR)
+    leased = await world.failed(0, due_at=other.now(), owner="other", lease_until=other.now() + 60_000)
+    await world.failed(1, due_at=other.now())
+    for _ in range(30):
+        await world.compensator.step()
+        await world.clock.advance(1)
+        await other.tell()
+    assert [one.message.id for one in world.dispatching.offered] == [message(1).id]
+    await world.clock.advance(60)
+    await other.tell()
+    await world.compensator.step()
+    assert world.dispatching.offered[-1].message.id == leased.id
+
+
+async def test_a_lease_lasts_by_the_others_clocks_if_this_one_was_put_back(world: World) -> None:
+    await world.members.step()
+    world.clock.jump(-HOUR)
     sent = await world.failed(0, due_at=world.clock.now())
     await world.compensator.step()
     assert (await world.row(sent)).lease_until >= world.clock.now() + HOUR + 30_000
