@@ -44,7 +44,7 @@ class DispatcherService:
             context.store,
             self._timeout,
             retries_of(context.owner),
-            context.members.lead,
+            lambda: context.members.too_slow,
         )
         dependencies = Dependencies(
             poster=context.poster,

@@ -19,7 +19,7 @@ from bus.bootstrap.restored import begin_restore, end_restore, is_mark, restored
 from bus.bootstrap.store import embedded, open_store
 from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.peers import PeerKey
-from bus.domain.delivery.leases import retries_of
+from bus.domain.delivery.leases import retries_of, starting
 from bus.errors import BackupError
 from bus.files import make_directory, sync_directory
 from bus.ports.clock import Clock
@@ -229,7 +229,8 @@ async def _become_another(settings: Settings, clock: Clock, former: AbstractSet[
     try:
         members = await store.list(MEMBERS)
         owners = former | {member.key for member in members}
-        for owner in ("", *sorted(owners), *map(retries_of, sorted(owners))):
+        retries = [retries_of(owner) for owner in sorted(owners)]
+        for owner in ("", *sorted(owners), *retries, *map(starting, retries)):
             await store.reclaim(owner)
         for member in members:
             await store.delete(MEMBERS, member.key)

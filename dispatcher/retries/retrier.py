@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Delivery, Outcome, decode_outcome
-from bus.domain.delivery.leases import lease_time, start_within
+from bus.domain.delivery.leases import lease_time, start_within, starting
 from bus.domain.message import Message
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -28,6 +28,7 @@ _SWEEP: Final = 5.0
 _SHORTEST: Final = 0.005
 _PATIENCE: Final = 2.0
 _BATCH: Final = 256
+_FEWEST: Final = 16
 # Seconds after its due time for which a retry without a lease is left to the process that has leased its row.
 _GRACE: Final = 1.0
 # Retries that are due later (ms) are left to the compensators, and so are more than so many, with their bytes.
@@ -110,24 +111,26 @@ class Retrier:
         self._unasked: deque[Held] = deque()
         self._has_unasked = asyncio.Event()
         self._overtaking: dict[Key, _Overtaking] = {}
+        self._leaving: dict[Place, Outcome] = {}  # those of ``_overtaking`` that the feed writes
+        self._early_at_once = _BATCH
         self._away_until = float("-inf")
         self._is_recovering = True
+        self._has_reclaimed = False
         self._is_closing = False
         outcomes.superseded = self._superseded
 
     # What becomes of outcomes on their way to the store
 
     async def prepare(self) -> None:
-        """End the leases of an earlier life, whose retries nobody holds."""
-        await self._store.reclaim(self._owner)
+        """End the leases that an earlier life made at its start, before there are such of this one."""
+        await self._store.reclaim(starting(self._owner))
 
     def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
         """Return an outcome with the lease that its row is to have, if its retry is this dispatcher's."""
         if not isinstance(write, Outcome):
             return write
-        overtaking = self._overtaking.get(key_of(write)) if self._overtaking else None
-        if overtaking is not None and stage_of(write) >= stage_of(overtaking.outcome):
-            del self._overtaking[key_of(write)]
+        if self._overtaking and key_of(write) in self._overtaking:
+            self._leaving[place_of(record)] = write
         if not write.message or write.place:
             return write
         held = self._holding(record, write)
@@ -143,7 +146,9 @@ class Retrier:
         if held is not None:
             self._lease(held, self._clock.monotonic() + (wait + start_within(timeout)) / 1000)
         until = max(self._clock.now(), write.at) + self._lead() + wait + lease_time([timeout])
-        return replace(write, owner=self._owner, lease_until=until)
+        # What is reclaimed is of an earlier life.
+        owner = self._owner if self._has_reclaimed else starting(self._owner)
+        return replace(write, owner=owner, lease_until=until)
 
     def _holding(self, record: Record, outcome: Outcome) -> Held | None:
         """Return what is held of an outcome; None when a later one of its delivery is durable."""
@@ -177,6 +182,8 @@ class Retrier:
     def written(self, records: Sequence[Record]) -> None:
         """Ack outcomes that the store has, and keep here whose rows are leased."""
         for record in records:
+            if self._leaving and (write := self._leaving.pop(place_of(record), None)) is not None:
+                self._forget_overtaking(write)
             key = self._keys.pop(place_of(record), None)
             if key is None:
                 continue
@@ -191,6 +198,7 @@ class Retrier:
     def returned(self, records: Sequence[Record]) -> None:
         """Note that the store did not take outcomes."""
         for record in records:
+            self._leaving.pop(place_of(record), None)
             key = self._keys.get(place_of(record))
             if key is not None:
                 self._held[key].state = State.HERE
@@ -219,7 +227,8 @@ class Retrier:
             until = held.until
         elif before is not None:
             until = before.until
-        if until < _NEVER:
+        is_latest = before is None or stage_of(before.outcome) <= stage_of(outcome)
+        if until < _NEVER and is_latest and (before is not None or len(self._overtaking) < _MOST):
             self._overtaking[key] = _Overtaking(outcome, until)
         return held.record if held is not None else None
 
@@ -229,6 +238,7 @@ class Retrier:
         """Claim unfinished outcomes, and hand over those that are due, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._claim())
+            group.create_task(self._reclaim())
             group.create_task(self._ask())
             group.create_task(self._overtake())
             look = sweep = 0.0
@@ -253,7 +263,17 @@ class Retrier:
     async def give_up(self) -> None:
         """Let others make the retries; called when the store has all outcomes."""
         with contextlib.suppress(StoreError):  # then they wait for the end of the leases
-            await self._store.reclaim(self._owner)
+            for owner in (self._owner, starting(self._owner)):
+                await self._store.reclaim(owner)
+
+    async def _reclaim(self) -> None:
+        """End the leases of an earlier life, whose retries nobody holds; the store has its outcomes by now, or not."""
+        while not self._has_reclaimed:
+            try:
+                await self._store.reclaim(self._owner)
+                self._has_reclaimed = True
+            except StoreError:
+                await self._clock.sleep(_SWEEP)
 
     async def _claim(self) -> None:
         while True:
@@ -350,21 +370,37 @@ class Retrier:
         while True:
             await self._clock.sleep(_SWEEP)
             end = self._clock.monotonic() + 2 * _SWEEP
-            ending = [(key, one) for key, one in self._overtaking.items() if one.until < end]
-            for begin in range(0, len(ending), _BATCH):
-                part = ending[begin : begin + _BATCH]
-                try:
-                    await self._store.write([self._leased_now(key, one.outcome) for key, one in part])
-                except StoreError:
+            ending = [one for one in self._overtaking.values() if one.until < end]
+            for begin in range(0, len(ending), self._early_at_once):
+                if not await self._write_early(ending[begin : begin + self._early_at_once]):
+                    self._early_at_once = max(self._early_at_once // 2, _FEWEST)
                     break
-                for key, one in part:
-                    if self._overtaking.get(key) is one:
-                        del self._overtaking[key]
+            else:
+                self._early_at_once = min(self._early_at_once * 2, _BATCH)
 
-    def _leased_now(self, key: Key, outcome: Outcome) -> Outcome:
-        held = self._held.get(key)
+    async def _write_early(self, part: Sequence[_Overtaking]) -> bool:
+        """Write outcomes, but for those that the store refuses for good; return whether it takes any now."""
+        try:
+            await self._store.write([self._leased_now(one.outcome) for one in part])
+        except StoreError as error:
+            if error.retriable or len(part) == 1:
+                return not error.retriable
+            middle = len(part) // 2
+            return await self._write_early(part[:middle]) and await self._write_early(part[middle:])
+        for one in part:
+            self._forget_overtaking(one.outcome)
+        return True
+
+    def _forget_overtaking(self, outcome: Outcome) -> None:
+        key = key_of(outcome)
+        known = self._overtaking.get(key)
+        if known is not None and stage_of(known.outcome) <= stage_of(outcome):
+            del self._overtaking[key]
+
+    def _leased_now(self, outcome: Outcome) -> Outcome:
+        held = self._held.get(key_of(outcome))
         is_held = held is not None and held.stage == stage_of(outcome)
-        return self._leased_to_me(outcome, held if is_held else None) if outcome.message else outcome
+        return self._leased_to_me(outcome, held) if is_held else outcome
 
     def _sweep(self, now: float) -> None:
         """Forget what waits for room and may be made by another process by now."""

@@ -20,6 +20,11 @@ def retries_of(owner: str) -> str:
     return f"{owner}/retries"
 
 
+def starting(owner: str) -> str:
+    """Return an owner's name in the leases of its start, until those of its earlier life are ended."""
+    return f"{owner}/start"
+
+
 def start_within(timeout: int) -> int:
     """Return how long (ms) after it was taken a POST may start, so that it ends while the lease lasts."""
     return (_TIMEOUTS - 1) * timeout + _MARGIN - _SLACK

@@ -57,6 +57,7 @@ class Away(MemoryStore):
 
     away = refuses = loses_answers = False
     delay = 0.0
+    poison = ""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class Away(MemoryStore):
             await self._sleep(self.delay)
         if self.away:
             raise StoreUnavailable("the store is away")
-        if self.refuses and any(isinstance(one, Outcome) for one in writes):
+        if any(isinstance(one, Outcome) and (self.refuses or self.poison == one.message_id) for one in writes):
             raise Refused("too large")
         await super().write(writes)
         if self.loses_answers:
@@ -412,6 +413,33 @@ async def test_an_outcome_that_waits_is_written_before_the_lease_of_the_one_befo
             await world.clock.advance(1)
             assert not await world.others()
     assert len(world.poster.posted) == len(replies)
+
+
+async def test_an_outcome_that_the_store_refuses_holds_up_no_other(world: Retrying) -> None:
+    world.poster.script(URL, *[Reply(500)] * 3, *[Reply(200)] * 3)
+    world.held_up = {DESTINATION}
+    async with world.life():
+        sent = await world.publish(3)
+        await world.clock.advance(10)
+        world.store.poison = sent[1].id
+        for _ in range(90):
+            await world.clock.advance(1)
+            assert {row.message_id for row in await world.others()} <= {world.store.poison}
+
+
+async def test_an_outcome_that_the_feed_could_not_write_is_still_written_in_time(world: Retrying) -> None:
+    world.poster.script(URL, Reply(500), Reply(200))
+    async with world.life():
+        await world.publish()
+        await world.clock.advance(0.5)
+        world.store.away = True
+        await world.clock.advance(3)
+        world.held_up = {DESTINATION}
+        world.store.away = False
+        for _ in range(90):
+            await world.clock.advance(1)
+            assert not await world.others()
+    assert len(world.poster.posted) == 2
 
 
 @pytest.mark.parametrize("reply", [Reply(200), Reply(500)])
