@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+import httpx
 import msgspec
 
 from tests.acceptance.hosts import faults as harms
@@ -36,14 +37,22 @@ def run(world: World, schedule: list[Fault], seed: int, quiet: float) -> Finding
     healed = time.monotonic()
     for producer in producers:
         producer.stop()
+    drained: float | None = None
     try:
         wait_until(lambda: not missing(producers, world.subscriber.calls()), within=_DRAIN, what="all arrives", every=1)
-    except TooLate:
-        drained = None
-    else:
         drained = time.monotonic() - healed
-        time.sleep(3)  # for what is repeated late, and for traces
+        wait_until(lambda: _are_traces_final(world), within=_DRAIN, what="the store has all outcomes", every=1)
+        time.sleep(3)  # for what is repeated late
+    except TooLate as late:
+        print(late, flush=True)
     return judge(world, producers, [(fault, begun) for fault in schedule], drained)
+
+
+def _are_traces_final(world: World) -> bool:
+    try:
+        return not any(world.nodes[0].bus.admin.unfinished(code) for code in (PLAIN_CODE, KEYED_CODE))
+    except httpx.HTTPError:
+        return False
 
 
 def main() -> None:
