@@ -87,6 +87,7 @@ async def test_a_copy_that_is_behind_does_not_speak_for_the_one_that_is_away(
     await stands_whole(group)
 
 
+@pytest.mark.proof  # it takes 6 to 41 s, by how long the client waits for the paused broker
 async def test_a_paused_leader_is_as_good_as_a_killed_one(
     brokers: KafkaCluster, group_config: KafkaConfig, group: KafkaGroup
 ) -> None:
