@@ -109,9 +109,7 @@ def _form(viewer: Viewer, code: str | None, known: DestinationView) -> None:
                 t("Unchecked keys"),
                 {_ACCEPTED: t("accepted"), _REFUSED: t("refused")},
                 _REFUSED if known.refuse_unchecked_keys else _ACCEPTED,
-                hint=t(
-                    "A message whose idempotency key cannot be checked, since a receiver or the store does not answer."
-                ),
+                hint=t("Messages whose idempotency key no receiver and no store can check now."),
             )
             form.lines(
                 "mask",
