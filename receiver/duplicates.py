@@ -204,7 +204,7 @@ class IdempotencyKeys:
         """
         for scope, claim in claims:
             self._remember(scope, claim, None)
-        if not self._writes.may_ask:
+        if not (self._writes.may_ask and self._questions.may_ask):
             return set()
         try:
             kept = await self._writes.answer([self._put(scope, claim) for scope, claim in claims], within)

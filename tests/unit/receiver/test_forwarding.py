@@ -320,6 +320,17 @@ async def test_what_the_store_does_not_confirm_is_unchecked(cluster: Cluster) ->
     assert not (await cluster.send(cluster.owned(number=2), at=0)).unchecked
 
 
+async def test_a_store_that_hangs_is_awaited_once(cluster: Cluster) -> None:
+    async def hangs(*_: object, **__: object) -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    cluster.first.store.put = cluster.first.store.get = hangs  # type: ignore[assignment]
+    sending = asyncio.create_task(cluster.send(cluster.owned(), at=0))
+    await cluster.first.clock.advance(1.1)
+    assert (await asyncio.wait_for(sending, 5)).unchecked
+
+
 @pytest.mark.parametrize("at", [0, 1])
 async def test_where_an_order_is_kept_the_answer_says_unchecked_as_well(cluster: Cluster, at: int) -> None:
     cluster.first.store.down = True
