@@ -19,7 +19,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import DeliveryKey, Store
-from bus.waits import first_of
+from bus.stores.brief_questions import BriefQuestions
 from dispatcher.outcomes import FEED, RETRY, OutcomeLog
 from dispatcher.retries.held import Held, Key, Lane, Place, State, key_of, place_of, stage_of
 
@@ -113,7 +113,7 @@ class Retrier:
         self._overtaking: dict[Key, _Overtaking] = {}
         self._leaving: dict[Place, Outcome] = {}  # those of ``_overtaking`` that the feed writes
         self._early_at_once = _BATCH
-        self._away_until = float("-inf")
+        self._questions = BriefQuestions(clock)
         self._is_recovering = True
         self._has_reclaimed = False
         self._is_closing = False
@@ -323,7 +323,7 @@ class Retrier:
                 continue
             held = self._held[item[2]]
             held.is_offered = False
-            if now >= self._away_until and (held.state is State.STORED or held.is_over(now)):
+            if self._questions.may_ask and (held.state is State.STORED or held.is_over(now)):
                 self._unasked.append(held)
                 self._has_unasked.set()
             else:
@@ -357,13 +357,13 @@ class Retrier:
                     self._serve(lane)
 
     async def _finished(self, asked: Sequence[Held]) -> set[DeliveryKey]:
-        asking = asyncio.ensure_future(self._store.finished([held.delivery_key for held in asked]))
-        await first_of(asking, self._clock.sleep(_PATIENCE))
-        if not asking.cancelled() and asking.exception() is None:
-            return asking.result()
-        # A store that hangs must not hold up every few of them for as long.
-        self._away_until = self._clock.monotonic() + _SWEEP
-        return set()
+        if not self._questions.may_ask:
+            return set()
+        try:
+            (found,) = await self._questions.answer([self._store.finished([held.delivery_key for held in asked])])
+        except StoreError:
+            return set()
+        return found
 
     async def _overtake(self) -> None:
         """Write outcomes to the store before the leases of those before them end, however long its feed takes."""
