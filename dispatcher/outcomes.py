@@ -72,8 +72,9 @@ class OutcomeLog:
     Attributes
     ----------
     superseded
-        Is told of an outcome and until when its POST could start; returns the record that ``RETRY`` holds of an earlier
-        outcome of the same delivery. It is acked in the commit of the later outcome, so that no crash leaves both.
+        Called with an outcome and the time until which its POST could start; returns the record that ``RETRY`` holds of
+        an earlier outcome of the same delivery. It is acked in the commit of the later outcome, so that no crash leaves
+        both.
     """
 
     def __init__(

@@ -38,8 +38,8 @@ class KeyOwners:
 
     Source: D. Thaler and C. Ravishankar, "Using name-based mappings to increase hit rates", 1998 (rendezvous hashing).
     When a receiver joins or leaves, only its own keys change their owner. An unreachable receiver keeps its keys, since
-    only its disk may say how they were used; it is removed as ``Members.unreachable`` says. Processes that share a port
-    share what they accepted, and are one owner.
+    only its disk may have their first use; it is removed as ``Members.unreachable`` describes. Processes that share a
+    port share what they accepted, and are one owner.
     """
 
     def __init__(self, members: Crowd) -> None:

@@ -85,7 +85,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     pv_min, pv_max
         Messages in ten minutes; fewer, or more, are an alarm. None for no limit.
     refuse_unchecked_keys
-        A message with an idempotency key is refused while nobody can say whether the key was used; else it is accepted.
+        A message whose idempotency key cannot be checked is refused; else it is accepted.
     mask
         Which parts of its messages are masked for those who may not see everything (`bus.domain.searching.masking`).
     """

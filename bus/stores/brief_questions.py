@@ -1,4 +1,4 @@
-"""Questions to a store that may hang, asked where nobody can wait for its deadline."""
+"""Questions to a store that may hang, for callers that cannot wait for its deadline."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def set_destination(
         bool | None,
         typer.Option(
             "--refuse-unchecked-keys/--accept-unchecked-keys",
-            help="Refuse a message while nobody can say whether its idempotency key was used, or accept it.",
+            help="Refuse a message whose idempotency key cannot be checked, or accept it.",
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,

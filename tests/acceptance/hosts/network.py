@@ -58,7 +58,7 @@ class Host:
         _shell(_ATTACH.format(name=name, mac=self._mac, ip=self.ip))
 
     def lose(self, other: Host) -> None:
-        """Have every packet from here to another host vanish, and nobody be told."""
+        """Drop every packet from here to another host, without an error."""
         self._send_to(other, _NO_SUCH_PLACE)
 
     def reach(self, other: Host) -> None:
