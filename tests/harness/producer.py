@@ -69,6 +69,7 @@ def send_one(bus: Bus, history: History, seq: int, arguments: argparse.Namespace
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.harness.producer")
     parser.add_argument("--url", required=True)
+    parser.add_argument("--api-key")
     parser.add_argument("--spool", type=Path, required=True)
     parser.add_argument("--history", type=Path, required=True)
     parser.add_argument("--destination", required=True)
@@ -79,7 +80,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     arguments = parser.parse_args()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
-    with Bus(arguments.url, spool=str(arguments.spool), source=arguments.process) as bus:
+    with Bus(arguments.url, arguments.api_key, spool=str(arguments.spool), source=arguments.process) as bus:
         send_all(bus, History(arguments.history, arguments.process), arguments)
         print(json.dumps({"sent": arguments.count}), flush=True)
         signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -79,11 +79,14 @@ class KafkaBroker(KafkaNode):
     ----------
     port
         For clients in the clear, and for the other broker.
+    address
+        Where clients reach that port.
     """
 
-    def __init__(self, jars: Path, folder: Path, node_id: int, cluster: str, controller: int) -> None:
+    def __init__(self, jars: Path, folder: Path, node_id: int, cluster: str, controller: int, host: str) -> None:
         super().__init__(jars, folder, node_id, cluster, controller)
         self.port = free_port()
+        self.address = f"{host}:{self.port}"
 
     def answers(self) -> bool:
         """Whether the broker answers a request for metadata with a broker in it."""
@@ -97,7 +100,7 @@ class KafkaBroker(KafkaNode):
         return super().properties() | {
             "process.roles": "broker",
             "listeners": f"PLAIN://127.0.0.1:{self.port}",
-            "advertised.listeners": f"PLAIN://127.0.0.1:{self.port}",
+            "advertised.listeners": f"PLAIN://{self.address}",
             "inter.broker.listener.name": "PLAIN",
             "auto.create.topics.enable": "false",
             "default.replication.factor": 2,
@@ -115,17 +118,22 @@ class KafkaBroker(KafkaNode):
 
 
 class KafkaCluster:
-    """Two brokers and a controller, whose ports stay the same over restarts."""
+    """Two brokers and a controller, whose ports stay the same over restarts.
 
-    def __init__(self, jars: Path, folder: Path) -> None:
+    ``host`` is the address at which clients reach the brokers' ports, by relays if it is not the loopback.
+    """
+
+    def __init__(self, jars: Path, folder: Path, host: str = "127.0.0.1") -> None:
         cluster, (controller,) = new_id(), free_ports(1)
         self.controller = KafkaController(jars, folder / str(_CONTROLLER), _CONTROLLER, cluster, controller)
-        self.brokers = {node: KafkaBroker(jars, folder / str(node), node, cluster, controller) for node in BROKERS}
+        self.brokers = {
+            node: KafkaBroker(jars, folder / str(node), node, cluster, controller, host) for node in BROKERS
+        }
 
     @property
     def bootstrap(self) -> tuple[str, ...]:
         """Where clients find the brokers."""
-        return tuple(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
+        return tuple(broker.address for broker in self.brokers.values())
 
     @property
     def copies(self) -> list[KafkaBroker]:

@@ -16,41 +16,67 @@ from typing import Final
 import httpx
 import msgspec
 
+from tests.acceptance.hosts import alarms
 from tests.acceptance.hosts import faults as harms
-from tests.acceptance.hosts.faults import Fault
+from tests.acceptance.hosts.alarms import AlarmWatch
+from tests.acceptance.hosts.brokers import PLACES
+from tests.acceptance.hosts.faults import Fault, Shape
 from tests.acceptance.hosts.oracle import Findings, judge, missing
-from tests.acceptance.hosts.producers import Producer
-from tests.acceptance.hosts.world import KEYED_CODE, PLAIN_CODE, World
+from tests.acceptance.hosts.producers import PAUSE, Producer, SdkProducer
+from tests.acceptance.hosts.world import KEYED_CODE, PLAIN_CODE, STRICT_CODE, World
 from tests.harness.waiting import TooLate, wait_until
 
 _DRAIN: Final = 240.0
+# From the last fault until no alarm is open.
+_CALM: Final = 90.0
 
 
-def run(world: World, schedule: list[Fault], seed: int, quiet: float) -> Findings:
+def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks: int, quiet: float) -> Findings:
     """Send while the faults are done, and judge once all that was accepted has arrived."""
-    producers = [Producer(world, f"p{number}", PLAIN_CODE, seed) for number in range(3)]
-    producers.append(Producer(world, "k0", KEYED_CODE, seed))
+    watch = AlarmWatch(world)
+    http = [Producer(world, f"p{number}", PLAIN_CODE, seed) for number in range(3)]
+    http += [Producer(world, "k0", KEYED_CODE, seed)]
+    http += [Producer(world, "x0", STRICT_CODE, seed)] if STRICT_CODE in world.codes else []
+    count = round((seconds + 2 * quiet) / PAUSE)
+    targets = zip(world.nodes, (PLAIN_CODE, world.codes[-1], KEYED_CODE), strict=False)
+    kits = [
+        SdkProducer(world, f"s{number}", code, node.url, count)
+        for number, (node, code) in enumerate(list(targets)[:sdks], 1)
+    ]
+    producers = [*http, *kits]
     time.sleep(quiet)
     begun, at = time.time(), time.monotonic()
-    harms.run(world, schedule, lambda text: print(f"{time.monotonic() - at:6.1f} {text}", flush=True))
+    harms.run(world, kits, schedule, lambda text: print(f"{time.monotonic() - at:6.1f} {text}", flush=True))
     time.sleep(quiet)
     healed = time.monotonic()
     for producer in producers:
         producer.stop()
     drained: float | None = None
+    is_calm = False
     try:
         wait_until(lambda: not missing(producers, world.subscriber.calls()), within=_DRAIN, what="all arrives", every=1)
         drained = time.monotonic() - healed
         wait_until(lambda: _are_traces_final(world), within=_DRAIN, what="the store has all outcomes", every=1)
         time.sleep(3)  # for what is repeated late
+        is_calm = True
+        wait_until(lambda: not watch.open, within=max(1.0, _CALM - time.monotonic() + healed), what="calm", every=1)
     except TooLate as late:
         print(late, flush=True)
-    return judge(world, producers, [(fault, begun) for fault in schedule], drained)
+    watch.stop()
+    faults = [(fault, begun) for fault in schedule]
+    found = judge(world, producers, faults, drained)
+    found.incidents = len(watch.incidents)
+    for incident in watch.incidents:
+        print(
+            f"alarm {incident.opened - begun:.0f}-{incident.last - begun:.0f} {incident.cause}: {min(incident.texts)}"
+        )
+    found.complaints += alarms.complaints(watch, faults, over=is_calm)
+    return found
 
 
 def _are_traces_final(world: World) -> bool:
     try:
-        return not any(world.nodes[0].bus.admin.unfinished(code) for code in (PLAIN_CODE, KEYED_CODE))
+        return not any(world.nodes[0].admin.unfinished(code) for code in world.codes)
     except httpx.HTTPError:
         return False
 
@@ -61,25 +87,28 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--transport", choices=("direct", "rabbitmq"), default="direct")
+    parser.add_argument("--transport", choices=PLACES, default="direct")
+    parser.add_argument("--apart", action="store_true", help="each role in a process of its own")
     parser.add_argument("--small", action="store_true", help="two nodes, one partition and one stall, 50 seconds")
     parser.add_argument("--only", default="", help="numbers of the schedule's faults, to find the one that matters")
     parser.add_argument("--plan", action="store_true", help="print the schedule alone")
     options = parser.parse_args()
     if options.small:
-        options.nodes = 2
-    is_brokered = options.transport == "rabbitmq"
-    schedule = harms.schedule(options.seed, options.seconds, nodes=options.nodes, broker=is_brokered)
+        options.nodes, options.seconds = 2, 42
+    sdks = 1 if options.small else 3
+    schedule = harms.schedule(
+        options.seed, options.seconds, Shape(options.nodes, options.transport, apart=options.apart, sdks=sdks)
+    )
     if options.small:
-        schedule = [Fault(3, 23, "cut", 1, ("store", "peers"), "both"), Fault(30, 42, "stop", 0)]
+        schedule = [Fault(3, 23, "cut", "n2", peers=("store", "peers"), way="both"), Fault(30, 42, "stop", "n1")]
     if options.only:
         schedule = [schedule[int(number)] for number in options.only.split(",")]
     for number, fault in enumerate(schedule):
         print(f"fault {number}: {fault}", flush=True)
     if options.plan:
         return
-    with World(options.work, nodes=options.nodes, transport=options.transport) as world:
-        found = run(world, schedule, options.seed, quiet=3.0)
+    with World(options.work, nodes=options.nodes, transport=options.transport, apart=options.apart) as world:
+        found = run(world, schedule, options.seed, seconds=options.seconds, sdks=sdks, quiet=3.0)
     print(msgspec.json.encode(found).decode(), flush=True)
     sys.exit(1 if found.complaints else 0)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from tests.acceptance.attack.traces import lie_of
 from tests.acceptance.hosts.faults import Fault
-from tests.acceptance.hosts.producers import Answer, Producer
-from tests.acceptance.hosts.world import KEYED_CODE, SUBSCRIPTIONS, World
+from tests.acceptance.hosts.producers import Answer, Producer, SdkProducer
+from tests.acceptance.hosts.world import PLAIN_CODE, STRICT_CODE, SUBSCRIPTIONS, World
 from tests.harness.records import Call
 
 # Seconds for which a fault has effects after its end: leases, time-outs, and retries under way.
@@ -20,10 +20,15 @@ _AFTER: Final = 45.0
 # Of a retry, with the time-outs of these subscriptions (docs/adr/0042-a-retry-has-one-owner.md).
 _LEASE: Final = 36.0
 _OK: Final = 200
+Producers = Sequence[Producer | SdkProducer]
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """What is to be reported of a run; ``complaints`` are broken promises."""
+    """What is to be reported of a run; ``complaints`` are broken promises.
+
+    ``accept_p99_ms`` is of requests to receivers; ``slowest_by_fault`` has their p99 (ms) while a kind of fault
+    lasted, and ``recovered_by_fault`` the seconds from its end until all that was accepted meanwhile was delivered.
+    """
 
     accepted: int = 0
     delivered: int = 0
@@ -31,13 +36,16 @@ class Findings(msgspec.Struct, kw_only=True):
     accept_p50_ms: float = 0.0
     accept_p99_ms: float = 0.0
     drained_in: float = 0.0
+    slowest_by_fault: dict[str, float] = {}
+    recovered_by_fault: dict[str, float] = {}
+    incidents: int = 0
     repeated: dict[str, int] = {}
     at_once: dict[str, int] = {}
     complaints: list[str] = []
 
 
 def judge(
-    world: World, producers: Sequence[Producer], faults: Sequence[tuple[Fault, float]], drained_in: float | None
+    world: World, producers: Producers, faults: Sequence[tuple[Fault, float]], drained_in: float | None
 ) -> Findings:
     """Look at all that producers, subscribers and traces say.
 
@@ -50,13 +58,16 @@ def judge(
     """
     calls = world.subscriber.calls()
     answers = [answer for producer in producers for answer in producer.answers]
-    seconds = sorted(answer.seconds * 1000 for answer in answers if answer.id)
+    # The SDK's are of a disk.
+    posts = [answer for answer in answers if answer.id and answer.node]
     found = Findings(
         accepted=len({answer.id for answer in answers if answer.id}),
         delivered=len({call.id for call in calls if call.status == _OK}),
         unchecked=sum(answer.unchecked for answer in answers),
-        accept_p50_ms=round(seconds[len(seconds) // 2], 1),
-        accept_p99_ms=round(seconds[len(seconds) * 99 // 100], 1),
+        accept_p50_ms=_milliseconds(posts, 50),
+        accept_p99_ms=_milliseconds(posts, 99),
+        slowest_by_fault=_slowest(posts, faults),
+        recovered_by_fault=_recovered(answers, calls, faults),
         drained_in=round(drained_in or 0.0, 1),
         at_once={
             name: max((call.in_flight for call in calls if call.path == f"/{name}"), default=0)
@@ -65,7 +76,7 @@ def judge(
     )
     if drained_in is None:
         found.complaints.append("not all was delivered in time")
-    found.complaints += _lost(producers, calls) + _over(calls) + _misordered(calls) + _keys(answers)
+    found.complaints += _lost(producers, calls) + _over(calls) + _misordered(calls) + _unlike(calls) + _keys(answers)
     traces = _Traces(world)
     found.complaints += _lies(traces, calls)
     found.repeated, uncaused = _repeated(traces, calls, faults)
@@ -73,7 +84,37 @@ def judge(
     return found
 
 
-def missing(producers: Sequence[Producer], calls: Iterable[Call]) -> set[tuple[str, str]]:
+def _milliseconds(answers: Sequence[Answer], percent: int) -> float:
+    found = sorted(answer.seconds * 1000 for answer in answers)
+    return round(found[len(found) * percent // 100], 1) if found else 0.0
+
+
+def _slowest(posts: Sequence[Answer], faults: Sequence[tuple[Fault, float]]) -> dict[str, float]:
+    during: defaultdict[str, list[Answer]] = defaultdict(list)
+    for fault, at in faults:
+        during[fault.name] += [one for one in posts if at + fault.begin <= one.began <= at + fault.end]
+    return {name: _milliseconds(found, 99) for name, found in during.items()}
+
+
+def _recovered(
+    answers: Sequence[Answer], calls: Sequence[Call], faults: Sequence[tuple[Fault, float]]
+) -> dict[str, float]:
+    first: dict[tuple[str, str], float] = {}
+    for call in calls:
+        if call.status == _OK:
+            first.setdefault((call.id, call.path), call.t)
+    done: dict[str, float] = {}
+    for (message_id, _), t in first.items():
+        done[message_id] = max(t, done.get(message_id, 0.0))
+    slowest: dict[str, float] = {}
+    for fault, at in faults:
+        during = [one.id for one in answers if one.id and at + fault.begin <= one.began <= at + fault.end]
+        last = max((done[one] for one in during if one in done), default=0.0)
+        slowest[fault.name] = round(max(slowest.get(fault.name, 0.0), last - at - fault.end), 1)
+    return slowest
+
+
+def missing(producers: Producers, calls: Iterable[Call]) -> set[tuple[str, str]]:
     """Return the accepted messages that a subscription has not got yet, each with the subscription's name."""
     arrived = {(call.id, call.path) for call in calls if call.status == _OK}
     wanted = {
@@ -87,7 +128,7 @@ def missing(producers: Sequence[Producer], calls: Iterable[Call]) -> set[tuple[s
     return wanted - arrived
 
 
-def _lost(producers: Sequence[Producer], calls: Sequence[Call]) -> list[str]:
+def _lost(producers: Producers, calls: Sequence[Call]) -> list[str]:
     lost = sorted(missing(producers, calls))
     sent = {answer.key for producer in producers for answer in producer.answers}
     strange = [call.id for call in calls if call.seq is None]
@@ -107,17 +148,39 @@ def _over(calls: Sequence[Call]) -> list[str]:
 
 
 def _misordered(calls: Sequence[Call]) -> list[str]:
-    highest: dict[str, int] = {}
-    seen: set[str] = set()
+    """Return first deliveries that came after later ones of their key, or in a strict order of their producer."""
+    highest: dict[tuple[str, str], int] = {}
     wrong = []
-    for call in calls:
-        if call.destination != KEYED_CODE or call.status != _OK or call.seq is None or call.id in seen:
-            continue
-        seen.add(call.id)
-        if call.seq < highest.get(call.key, -1):
-            wrong.append(f"{call.key}: {call.seq} after {highest[call.key]} at {call.t:.1f}, epoch {call.epoch}")
-        highest[call.key] = max(call.seq, highest.get(call.key, -1))
+    for call in _first_of_orders(calls):
+        order = call.key.partition(".")[0] if call.destination == STRICT_CODE else call.key
+        before = highest.get((call.path, order), -1)
+        if call.seq is not None and call.seq < before:
+            wrong.append(f"{call.path} {order}: {call.seq} after {before} at {call.t:.1f}, epoch {call.epoch}")
+        highest[call.path, order] = max(call.seq or 0, before)
     return [f"{len(wrong)} out of order: {wrong[:5]}"] if wrong else []
+
+
+def _unlike(calls: Sequence[Call]) -> list[str]:
+    """Return a complaint if two subscribers of a strict order got it in two orders."""
+    orders: defaultdict[str, list[str]] = defaultdict(list)
+    for call in _first_of_orders(calls):
+        if call.destination == STRICT_CODE:
+            orders[call.path].append(call.id)
+    if not orders:
+        return []
+    one, other = orders.values()
+    both = set(one) & set(other)
+    pairs = zip(*([id_ for id_ in ids if id_ in both] for ids in (one, other)), strict=True)
+    wrong = [pair for pair in pairs if pair[0] != pair[1]]
+    return [f"two orders of one destination: {wrong[:3]}"] if wrong else []
+
+
+def _first_of_orders(calls: Sequence[Call]) -> Iterator[Call]:
+    seen: set[tuple[str, str]] = set()
+    for call in calls:
+        if call.destination != PLAIN_CODE and call.status == _OK and (call.id, call.path) not in seen:
+            seen.add((call.id, call.path))
+            yield call
 
 
 def _keys(answers: Sequence[Answer]) -> list[str]:
@@ -142,7 +205,7 @@ class _Traces:
     """The traces of all messages, each read once."""
 
     def __init__(self, world: World) -> None:
-        self._admin = world.nodes[0].bus.admin
+        self._admin = world.nodes[0].admin
         self._known: dict[str, Any] = {}
 
     def deliveries(self, message_id: str) -> list[dict[str, Any]]:
@@ -192,11 +255,11 @@ def _cause(first: float, second: float, faults: Sequence[tuple[Fault, float]]) -
     """Return the faults by which a message that was taken at these times may have been posted twice; empty for none."""
     spans = [(fault, at + fault.begin - 2, at + fault.end + _AFTER) for fault, at in faults if _repeats(fault)]
     near = [fault for fault, begin, end in spans if begin <= first <= end and begin <= second]
-    return " or ".join(sorted({f"{fault.kind} {'+'.join(fault.peers)}".strip() for fault in near}))
+    return " or ".join(sorted({fault.name for fault in near}))
 
 
 def _repeats(fault: Fault) -> bool:
     """Whether a fault may have messages repeated; a store that is away for no longer than a lease may not."""
-    if fault.kind.startswith("store"):
-        return fault.kind != "store slow" and fault.end - fault.begin > _LEASE
-    return fault.kind != "clock"
+    if fault.place == "store":
+        return fault.kind != "slow" and fault.end - fault.begin > _LEASE
+    return fault.kind not in ("clock", "disk") and not fault.place.startswith("sdk")

@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 import httpx
 
 from bus.domain.identity import new_id
-from tests.acceptance.hosts.world import KEYED_CODE, PLAIN_CODE, World
+from tests.acceptance.hosts.world import PLAIN_CODE, World
+from tests.harness.history import read_history
 from tests.harness.http import PLAIN
+from tests.harness.process import Child, module
 
 PAUSE: Final = 0.25
 _TIMEOUT: Final = 6.0
@@ -34,11 +36,50 @@ class Answer(NamedTuple):
     seconds: float
 
 
+class SdkProducer:
+    """A process on the SDK that sends at a rate to one receiver, is killed and started again."""
+
+    def __init__(self, world: World, name: str, code: str, url: str, count: int) -> None:
+        self.code = code
+        self._history = world.folder / f"{name}.jsonl"
+        command = module("tests.harness.producer", "--url", url, "--api-key", world.key, "--process", name)
+        command += ["--destination", code, "--count", str(count), "--rate", str(1 / PAUSE), "--keys", str(_KEYS)]
+        command += ["--spool", str(world.folder / f"{name}-spool"), "--history", str(self._history)]
+        log = world.folder / f"{name}.log"
+        self._child = Child([*world.services["producers"].enter, *command], log=log).start()
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What ``send()`` returned so far; the message is the bus's from then on."""
+        begun: dict[int | None, float] = {}
+        found = []
+        for event in read_history(self._history):
+            if event.type == "invoke":
+                begun[event.seq] = event.t
+            elif event.type == "ok":
+                took = event.t - begun[event.seq]
+                at = begun[event.seq]
+                found.append(Answer(event.key, event.seq or 0, "", 202, event.id, False, False, at, took))
+        return found
+
+    def kill(self) -> None:
+        """SIGKILL it; its spool stays."""
+        self._child.kill()
+
+    def start(self) -> None:
+        """Go on after the last message that was tried."""
+        self._child.start()
+
+    def stop(self) -> None:
+        """Return when ``send()`` has returned for all messages; the process goes on to bring them to the bus."""
+        self._child.ready_line(120)
+
+
 class Producer:
     """Sends messages one after another until it is told to stop; each has a number of its own.
 
     Of ``plain`` messages half have an idempotency key; those are sent until a bus accepts one, and some once more to
-    another bus. ``keyed`` ones are sent under ids of their own, and the next one only when the one before is accepted.
+    another bus. Those of an order have ids of their own, and the next one is sent when the one before is accepted.
     """
 
     def __init__(self, world: World, name: str, code: str, seed: int) -> None:
@@ -68,7 +109,7 @@ class Producer:
                 seq += 1
 
     def _send(self, http: httpx.Client, seq: int) -> None:
-        if self.code == KEYED_CODE:
+        if self.code != PLAIN_CODE:
             key = f"{self._name}.{seq % _KEYS}"
             headers = {"bus-key": key, "bus-message-id": new_id(round(time.time() * 1000))}
             self._insist(http, key, seq, headers)
@@ -92,7 +133,7 @@ class Producer:
         body = json.dumps({"seq": seq, "process": self._name, "key": key}).encode()
         began = time.time()
         try:
-            answer = http.post(f"{node.bus.url}/v1/messages/{self.code}", content=body, headers=headers)
+            answer = http.post(f"{node.url}/v1/messages/{self.code}", content=body, headers=headers)
         except httpx.TransportError:
             self.answers.append(Answer(key, seq, node.host.name, 0, "", False, False, began, time.time() - began))
             return False

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.hosts.brokers import PLACES
 from tests.harness.pods import privately
 from tests.harness.process import Child, module
 from tests.proofs.figures import Figures, note
@@ -43,10 +44,10 @@ def test_a_partition_and_a_stall_of_two_hosts_break_no_promise(small: dict[str, 
 
 
 @pytest.mark.proof
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("transport", ["direct", "rabbitmq"])
-@pytest.mark.parametrize("seed", range(20))
-def test_no_promise_is_broken_on_three_hosts_whatever_fails(tmp_path: Path, transport: str, seed: int) -> None:
+@pytest.mark.timeout(1_200)
+@pytest.mark.parametrize("seed", range(40))
+def test_no_promise_is_broken_on_three_hosts_whatever_fails(tmp_path: Path, seed: int) -> None:
+    transport, shape = tuple(PLACES)[seed % 3], ["--apart"] * (seed // 3 % 2)
     need(transport) if transport != "direct" else None
-    found = laboratory(tmp_path, "--seed", seed, "--transport", transport, within=800)
+    found = laboratory(tmp_path, "--seed", seed, "--transport", transport, *shape, within=1_100)
     assert not found["complaints"]
