@@ -7,15 +7,36 @@ attempts - unexpected; recovered = (delivered and attempted) - ok.
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from tests.harness.history import Event
 
 Value = tuple[str, int | str]
 Verdict = Literal["valid", "invalid", "unknown"]
+# A delivery may be that long before a fault, in seconds, and still lose its outcome to it.
+_UNRECORDED: Final = 5.0
+
+
+class Span(NamedTuple):
+    """A fault that may repeat deliveries, from its begin until ``after`` seconds past its end (times of the epoch)."""
+
+    name: str
+    begin: float
+    end: float
+    after: float = 0.0
+
+    def repeats(self, first: float, second: float) -> bool:
+        """Whether a message that was delivered at these times may have been repeated because of it."""
+        return self.begin - _UNRECORDED <= first <= self.end + self.after and self.begin <= second
+
+
+def cause_of(first: float, second: float, spans: Iterable[Span]) -> str:
+    """Return the names of the faults that may have repeated a delivery; empty for none."""
+    return " or ".join(sorted({span.name for span in spans if span.repeats(first, second)}))
 
 
 @dataclass(frozen=True)
@@ -28,26 +49,26 @@ class Faults:
         Kills of a process that posts or accepts.
     window
         Deliveries of one subscription in flight at a crash, at most.
-    indeterminate
-        Attempts whose answer never came.
-    blind_claims
-        Claims made while the store could not be asked.
+    spans
+        All faults in time; each duplicate must be the effect of one.
     """
 
     crashes: int = 0
     window: int = 0
-    indeterminate: int = 0
-    blind_claims: int = 0
+    spans: Sequence[Span] = ()
 
     @property
     def duplicates_allowed(self) -> int:
         """The bound for each subscription."""
-        return self.crashes * self.window + self.indeterminate + self.blind_claims
+        return self.crashes * self.window
 
 
 @dataclass
 class Findings:
-    """What the checker saw of one subscription; ``misordered`` is filled only for an ordered destination."""
+    """What the checker saw of one subscription; ``misordered`` is filled only for an ordered destination.
+
+    ``causes`` has the duplicates by the faults that explain them, ``uncaused`` those that none explains.
+    """
 
     delivered: int = 0
     lost: Counter[Value] = field(default_factory=Counter)
@@ -57,10 +78,12 @@ class Findings:
     after_fail: Counter[Value] = field(default_factory=Counter)
     mismatched: Counter[Value] = field(default_factory=Counter)
     misordered: list[Value] = field(default_factory=list)
+    causes: Counter[str] = field(default_factory=Counter)
+    uncaused: Counter[Value] = field(default_factory=Counter)
 
     def counts(self) -> dict[str, int]:
         """Return the numbers alone."""
-        kinds = ("lost", "unexpected", "duplicated", "recovered", "after_fail", "mismatched")
+        kinds = ("lost", "unexpected", "duplicated", "uncaused", "recovered", "after_fail", "mismatched")
         found = {kind: getattr(self, kind).total() for kind in kinds}
         return {"delivered": self.delivered, **found, "misordered": len(self.misordered)}
 
@@ -86,7 +109,7 @@ class Judgement:
         found = [] if self.drained else ["the run was not drained"]
         for name, findings in self.subscriptions.items():
             counts = findings.counts()
-            wrong = ("lost", "unexpected", "after_fail", "mismatched", "misordered")
+            wrong = ("lost", "unexpected", "after_fail", "mismatched", "misordered", "uncaused")
             found += [f"{name}: {counts[kind]} {kind}: {_some(findings, kind)}" for kind in wrong if counts[kind]]
             if counts["duplicated"] > self.duplicates_allowed:
                 found.append(f"{name}: {counts['duplicated']} duplicated, {self.duplicates_allowed} allowed")
@@ -106,6 +129,7 @@ class Judgement:
             "indeterminate": self.indeterminate,
             "duplicates_allowed": self.duplicates_allowed,
             "subscriptions": {name: findings.counts() for name, findings in self.subscriptions.items()},
+            "causes": {name: dict(findings.causes) for name, findings in self.subscriptions.items() if findings.causes},
         }
 
 
@@ -147,7 +171,8 @@ def check(
         Whose messages had to arrive in the order of their numbers: ``key`` each key's, ``strict`` each producer's.
     """
     published = _published(history)
-    found = {name: _judge(published, _deliveries(history, name), ordering) for name in subscriptions}
+    spans = faults.spans if faults else ()
+    found = {name: _judge(published, _deliveries(history, name), ordering, spans) for name in subscriptions}
     return Judgement(
         verdict=_verdict(found.values(), drained=drained),
         drained=drained,
@@ -187,21 +212,42 @@ def _deliveries(history: Iterable[Event], subscription: str) -> list[Event]:
     return [e for e in history if e.f == "deliver" and e.type == "ok" and e.subscription == subscription]
 
 
-def _judge(published: Published, deliveries: list[Event], ordering: str) -> Findings:
+def _judge(published: Published, deliveries: list[Event], ordering: str, spans: Sequence[Span]) -> Findings:
     values = [_delivered_value(published, event) for event in deliveries]
     delivered = Counter(values)
     unexpected = Counter({value: n for value, n in delivered.items() if value not in published.attempted})
     attempted = published.attempted
+    duplicated = delivered - attempted - unexpected
+    causes, uncaused = _causes(values, deliveries, duplicated, spans)
     return Findings(
         delivered=delivered.total(),
         lost=published.ok - delivered,
         unexpected=unexpected,
-        duplicated=delivered - attempted - unexpected,
+        duplicated=duplicated,
+        causes=causes,
+        uncaused=uncaused,
         recovered=(delivered & attempted) - published.ok,
         after_fail=Counter({value: n for value, n in delivered.items() if value in published.failed}),
         mismatched=Counter(value for value, e in zip(values, deliveries, strict=True) if _differs(published, value, e)),
         misordered=_misordered(values, ordering) if ordering != "none" else [],
     )
+
+
+def _causes(
+    values: list[Value], deliveries: list[Event], duplicated: Counter[Value], spans: Sequence[Span]
+) -> tuple[Counter[str], Counter[Value]]:
+    times: defaultdict[Value, list[float]] = defaultdict(list)
+    for value, event in zip(values, deliveries, strict=True):
+        times[value].append(event.t)
+    causes, uncaused = Counter[str](), Counter[Value]()
+    for value, count in duplicated.items():
+        for first, second in list(itertools.pairwise(sorted(times[value])))[-count:]:
+            cause = cause_of(first, second, spans)
+            if cause:
+                causes[cause] += 1
+            else:
+                uncaused[value] += 1
+    return causes, uncaused
 
 
 def _delivered_value(published: Published, event: Event) -> Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.harness.bus_process import BusProcess
-from tests.harness.checker import Faults, Judgement, check
+from tests.harness.checker import Faults, Judgement, Span, check
 from tests.harness.cluster import Cluster
 from tests.harness.history import merge, read_history, write_history
 from tests.harness.moved_clock import MovedClock
@@ -23,6 +24,8 @@ DESTINATION = "orders"
 PATHS = ("/fast", "/slow=delay:0.02", "/flaky=fail:0.05")
 # Room before the first and after the last kill, as shares of all messages.
 EARLIEST, LATEST = 0.05, 0.9
+# What is done to a broker or a store has effects until leases and retries of the bus are over, in seconds.
+HARM_LASTS = 45.0
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,15 @@ class Plan:
 class Harm(NamedTuple):
     """What is done to a part so many times in a run; ``strike`` returns when that part can be harmed again.
 
-    ``crashes`` counts how often the bus, at work, is killed in one strike.
+    ``crashes`` counts how often the bus, at work, is killed in one strike. After its return a strike has effects for
+    ``lasts`` seconds.
     """
 
     times: int
     strike: Callable[[], None]
     crashes: int = 0
+    name: str = "harm of a part"
+    lasts: float = HARM_LASTS
 
 
 class Progress:
@@ -77,13 +83,20 @@ class Progress:
 
 
 class Victim:
-    """Is harmed when the run has come as far as its next threshold; all chosen at the beginning, from the dice."""
+    """Is harmed when the run has come as far as its next threshold; all chosen at the beginning, from the dice.
+
+    Attributes
+    ----------
+    spans
+        When it was harmed.
+    """
 
     def __init__(self, messages: int, dice: random.Random, harm: Harm) -> None:
         places = range(int(messages * EARLIEST), int(messages * LATEST))
         self._thresholds = sorted(dice.sample(places, harm.times))
-        self._strike = harm.strike
+        self._harm = harm
         self._strikes = 0
+        self.spans: list[Span] = []
 
     @property
     def spared(self) -> bool:
@@ -93,8 +106,10 @@ class Victim:
     def strike(self, progress: int) -> None:
         """Harm it if it is time."""
         if not self.spared and progress >= self._thresholds[self._strikes]:
-            self._strike()
+            begin = time.time()
+            self._harm.strike()
             self._strikes += 1
+            self.spans.append(Span(self._harm.name, begin, time.time(), self._harm.lasts))
 
 
 class KillRun:
@@ -171,6 +186,7 @@ class KillRun:
         self.subscriber = SubscriberProcess(folder, *(path for path in paths if "=" in path))
         self._producer = Child([], log=folder / "producer.log")
         self._producer_env = clock.env if clock else {}
+        self._victims: list[Victim] = []
         self._is_planted = planted is not None
         self.carried = 0
 
@@ -220,8 +236,11 @@ class KillRun:
 
     def _send_and_kill(self) -> None:
         progress = self._progress
-        kills = [Harm(self.plan.kills, self._kill_bus), Harm(self.plan.kills, self._kill_producer)]
-        victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self.harms)]
+        kills = [
+            Harm(self.plan.kills, self._kill_bus, name="kill of the bus", lasts=0.0),
+            Harm(self.plan.kills, self._kill_producer, name="kill of the producer", lasts=0.0),
+        ]
+        victims = self._victims = [Victim(self.plan.messages, self._dice, harm) for harm in (*kills, *self.harms)]
 
         def over() -> bool:
             tried = progress.update()
@@ -258,7 +277,8 @@ class KillRun:
         write_history(self.folder / "history.jsonl", history)
         # In flight at a crash: messages of requests, and outcomes that wait for their commit, each as many at most.
         crashes = self.plan.kills + sum(harm.times * harm.crashes for harm in self.harms)
-        faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency * self.plan.batch)
+        spans = [span for victim in self._victims for span in victim.spans]
+        faults = Faults(crashes=crashes, window=2 * self.plan.max_concurrency * self.plan.batch, spans=spans)
         ordering = self.plan.ordering
         found = check(history, subscriptions=self._paths, drained=drained, faults=faults, ordering=ordering)
         if not self._is_planted:  # which loses messages on purpose

@@ -46,7 +46,11 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     producers = [*http, *kits]
     time.sleep(quiet)
     begun, at = time.time(), time.monotonic()
-    harms.run(world, kits, schedule, lambda text: print(f"{time.monotonic() - at:6.1f} {text}", flush=True))
+
+    def note(text: str) -> None:
+        print(f"{time.monotonic() - at:6.1f} {text}", flush=True)
+
+    harms.run(world, kits, schedule, note)
     time.sleep(quiet)
     healed = time.monotonic()
     for producer in producers:
@@ -56,12 +60,15 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     try:
         wait_until(lambda: not missing(producers, world.subscriber.calls()), within=_DRAIN, what="all arrives", every=1)
         drained = time.monotonic() - healed
+        note("all has arrived")
         wait_until(lambda: _are_traces_final(world), within=_DRAIN, what="the store has all outcomes", every=1)
+        note("the store has all outcomes")
         time.sleep(3)  # for what is repeated late
         is_calm = True
         wait_until(lambda: not watch.open, within=max(1.0, _CALM - time.monotonic() + healed), what="calm", every=1)
     except TooLate as late:
         print(late, flush=True)
+    note("no alarm is open" if not watch.open else "alarms are open")
     watch.stop()
     faults = [(fault, begun) for fault in schedule]
     found = judge(world, producers, faults, drained)

@@ -13,6 +13,7 @@ from tests.acceptance.attack.traces import lie_of
 from tests.acceptance.hosts.faults import Fault
 from tests.acceptance.hosts.producers import Answer, Producer, SdkProducer
 from tests.acceptance.hosts.world import PLAIN_CODE, STRICT_CODE, SUBSCRIPTIONS, World
+from tests.harness.checker import Span, cause_of
 from tests.harness.records import Call
 
 # Seconds for which a fault has effects after its end: leases, time-outs, and retries under way.
@@ -235,6 +236,7 @@ def _repeated(
     for call in calls:
         if call.status == _OK:
             taken[call.id, call.path.strip("/")].append(call)
+    spans = [_span(fault, at) for fault, at in faults if _repeats(fault)]
     causes, uncaused = Counter[str](), []
     for (message_id, name), found in taken.items():
         if len(found) == 1:
@@ -243,7 +245,7 @@ def _repeated(
         unanswered = sum(not attempt["status_code"] for attempt in delivery["attempts"])
         causes["POST without an answer"] += min(unanswered, len(found) - 1)
         for first, second in list(itertools.pairwise(found))[unanswered:]:
-            cause = _cause(first.t, second.t, faults)
+            cause = cause_of(first.t, second.t, spans)
             if cause:
                 causes[cause] += 1
             else:
@@ -251,11 +253,8 @@ def _repeated(
     return dict(causes), [f"{len(uncaused)} repeated without a cause: {uncaused[:5]}"] if uncaused else []
 
 
-def _cause(first: float, second: float, faults: Sequence[tuple[Fault, float]]) -> str:
-    """Return the faults by which a message that was taken at these times may have been posted twice; empty for none."""
-    spans = [(fault, at + fault.begin - 2, at + fault.end + _AFTER) for fault, at in faults if _repeats(fault)]
-    near = [fault for fault, begin, end in spans if begin <= first <= end and begin <= second]
-    return " or ".join(sorted({fault.name for fault in near}))
+def _span(fault: Fault, at: float) -> Span:
+    return Span(fault.name, at + fault.begin, at + fault.end, _AFTER)
 
 
 def _repeats(fault: Fault) -> bool:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.checker import Faults, Judgement, check
+from tests.harness.checker import Faults, Judgement, Span, check
 from tests.harness.history import Event
 
 KEY = "p"
+KILL = Span("kill", begin=1000, end=1002, after=1)
 
 
 def sent(seq: int, result: str | None = "ok") -> list[Event]:
@@ -64,6 +65,7 @@ def test_everything_delivered_once_is_valid() -> None:
         "lost": 0,
         "unexpected": 0,
         "duplicated": 0,
+        "uncaused": 0,
         "recovered": 0,
         "after_fail": 0,
         "mismatched": 0,
@@ -141,22 +143,29 @@ def test_a_duplicate_without_a_fault_is_too_many() -> None:
     assert found.subscriptions["a"].duplicated == {(KEY, 1): 1}
 
 
-@pytest.mark.parametrize(
-    ("faults", "allowed"),
-    [
-        (Faults(crashes=2, window=3), 6),
-        (Faults(indeterminate=4), 4),
-        (Faults(blind_claims=5), 5),
-        (Faults(crashes=1, window=2, indeterminate=3, blind_claims=4), 9),
-    ],
-)
-def test_duplicates_are_bounded_by_the_faults(faults: Faults, allowed: int) -> None:
+def test_duplicates_are_bounded_by_the_faults() -> None:
+    faults, allowed = Faults(crashes=2, window=3, spans=[KILL]), 6
     within = judge(sent(1), *[got(1)] * (allowed + 1), faults=faults)
     beyond = judge(sent(1), *[got(1)] * (allowed + 2), faults=faults)
     assert within.duplicates_allowed == allowed
     assert within.passed
     assert not beyond.passed
     assert beyond.complaints == [f"a: {allowed + 1} duplicated, {allowed} allowed"]
+    assert beyond.subscriptions["a"].causes == {"kill": allowed + 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_caused"),
+    [(1000, 1003, True), (996, 1001, True), (994, 1001, False), (999, 999.5, False), (1004, 1005, False)],
+)
+def test_a_duplicate_needs_a_fault_at_its_time(first: float, second: float, *, is_caused: bool) -> None:
+    again = got(1)
+    again.t = second
+    once = got(1)
+    once.t = first
+    found = judge(sent(1), once, again, faults=Faults(crashes=1, window=2, spans=[KILL]))
+    assert found.passed == is_caused
+    assert found.subscriptions["a"].uncaused == ({} if is_caused else {(KEY, 1): 1})
 
 
 def test_a_run_that_was_not_drained_is_unknown() -> None:
