@@ -75,7 +75,7 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     found.incidents = len(watch.incidents)
     for incident in watch.incidents:
         print(
-            f"alarm {incident.opened - begun:.0f}-{incident.last - begun:.0f} {incident.cause}: {min(incident.texts)}"
+            f"alarm {incident.opened - begun:.0f}-{incident.closed - begun:.0f} {incident.cause}: {min(incident.texts)}"
         )
     found.complaints += alarms.complaints(watch, faults, over=is_calm)
     return found
