@@ -9,6 +9,7 @@ import msgspec
 
 from bus.domain.destination import Ordering
 from bus.domain.ordering.chain import Lease
+from bus.domain.ordering.takeover import check_takeover
 from bus.errors import Conflict, InvalidMessage
 from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem
@@ -26,7 +27,7 @@ _OWNER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 class Leasing(Protocol):
     """Who keeps the leases (`bus.transports.chains.chains.Chains`)."""
 
-    async def produce(self, code: str, owner: str) -> Lease:
+    async def produce(self, code: str, owner: str, takeover_after: float, epoch: int) -> Lease:
         """Return who may send alone by now: this producer, or another one; raises ``NotLeader``."""
         ...
 
@@ -37,13 +38,15 @@ class Leasing(Protocol):
 
 class _Asked(msgspec.Struct):
     owner: str
+    takeover_after: float = 0.0
+    epoch: int = 0
 
 
 _asked: Final = msgspec.json.Decoder(_Asked)
 
 
 class ProducersApp:
-    """``POST /v1/producers/{destination}`` takes a lease, ``DELETE /v1/producers/{destination}/{owner}`` releases it.
+    """``POST /v1/producers/{destination}`` takes or renews a lease, ``DELETE .../{destination}/{owner}`` releases it.
 
     Both may be repeated. They are answered by the process that sends to the destination; another one says where it is.
     """
@@ -71,12 +74,15 @@ class ProducersApp:
         self._check(scope, b"POST", code)
         body = await read_body(receive, dict(scope["headers"]), LIMIT)
         try:
-            owner = _owner(_asked.decode(body).owner)
+            asked = _asked.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidMessage(f'the body is not {{"owner": "..."}}: {error}', field="owner") from error
-        lease = await self._leasing.produce(code, owner)
-        if lease.owner != owner:
-            raise _taken(code, lease)
+        owner, seconds = _owner(asked.owner), asked.takeover_after
+        if seconds:
+            check_takeover(seconds)
+        lease = await self._leasing.produce(code, owner, seconds, asked.epoch)
+        if lease.owner != owner or asked.epoch not in (0, lease.epoch):
+            raise _taken(code, lease) if lease.owner else Conflict(f"the lease of {code!r} was given up")
         return lease
 
     async def _release(self, scope: Scope, code: str, owner: str) -> None:

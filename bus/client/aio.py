@@ -82,12 +82,14 @@ class AsyncBus:
                     raise failure from None
             return prepared.id
 
-    def sender(self, destination: str, *, wait: float | None = 0.0) -> AsyncProducer:
+    def sender(
+        self, destination: str, *, wait: float | None = 0.0, takeover_after: float | None = None
+    ) -> AsyncProducer:
         """Return a sender that takes the lease of a strictly ordered destination when its ``async with`` begins.
 
         It is `Bus.sender` otherwise.
         """
-        return AsyncProducer(self._bus.prepare, lambda: self._bus.asking(destination), wait)
+        return AsyncProducer(self._bus.prepare, lambda: self._bus.asking(destination, takeover_after), wait)
 
     async def start(self) -> None:
         """Start the daemon before the first `send`; see `Bus.start`."""

@@ -128,7 +128,7 @@ class Outbox:
         self.hurry()
         daemon = self._daemon
         with daemon.progress:
-            daemon.progress.wait_for(lambda: self._is_ended or code not in self.marker.codes, timeout)
+            daemon.progress.wait_for(lambda: self.has_ended or code not in self.marker.codes, timeout)
         return code not in self.marker.codes
 
     def wait_sent(self, before: int, timeout: float | None) -> bool:
@@ -140,11 +140,12 @@ class Outbox:
         with GATE:
             before = max(before, self._latest)
         with daemon.progress:
-            daemon.progress.wait_for(lambda: self._is_ended or self._is_sent(before), timeout)
+            daemon.progress.wait_for(lambda: self.has_ended or self._is_sent(before), timeout)
             return self._is_sent(before)
 
     @property
-    def _is_ended(self) -> bool:
+    def has_ended(self) -> bool:
+        """Whether nothing is sent from it any more."""
         return self._daemon.has_ended or self._thread.ident is None
 
     def _is_sent(self, before: int) -> bool:
@@ -178,7 +179,7 @@ class Outbox:
         daemon = self._daemon
         with daemon.progress:
             daemon.progress.wait_for(
-                lambda: self._is_ended or daemon.is_resting or not (self.pending or self.marker.codes), timeout
+                lambda: self.has_ended or daemon.is_resting or not (self.pending or self.marker.codes), timeout
             )
 
     def abandon(self) -> None:

@@ -207,7 +207,7 @@ class Bus:
                 self.straight.send(prepared, refusal)
             return prepared.id
 
-    def sender(self, destination: str, *, wait: float | None = 0.0) -> Producer:
+    def sender(self, destination: str, *, wait: float | None = 0.0, takeover_after: float | None = None) -> Producer:
         """Take the lease of a strictly ordered destination: nobody else sends to it until the sender is closed.
 
         One sender a destination and process; any number of threads use it. Meanwhile what `send` stores for the
@@ -218,6 +218,10 @@ class Bus:
         ----------
         wait
             Seconds to wait for another producer to end, or a receiver to answer; None for ever.
+        takeover_after
+            Seconds (2 to 3,600) without a sign of life of this process after which another sender gets the lease. What
+            this process's spool holds then is refused, and kept in the ``rejected`` lane; None: only that which is left
+            there ends the lease.
 
         Raises
         ------
@@ -232,12 +236,12 @@ class Bus:
         SpoolFailed, SpoolClosed
             The disk failed, or the bus was closed.
         """
-        return Producer(self.prepare, take(lambda: self.asking(destination), wait))
+        return Producer(self.prepare, take(lambda: self.asking(destination, takeover_after), wait))
 
-    def asking(self, destination: str) -> Asking:
+    def asking(self, destination: str, takeover_after: float | None = None) -> Asking:
         """Return who asks for a lease. Not for applications."""
         check_destination(destination)
-        return Asking(self._opened(), self._options, destination, self._replace)
+        return Asking(self._opened(), self._options, destination, self._replace, takeover_after)
 
     def prepare(
         self,

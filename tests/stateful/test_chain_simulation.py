@@ -14,8 +14,8 @@ FOUND_BY = {
     "a segment is appended after its group was returned": 528,
     "a group joins before it is drained": 2_617,
     "messages of an older producer are taken": 1_086,
-    "messages are written behind one that is in doubt": 788,
-    "messages of older epochs are given": 1_586,
+    "messages are written behind one that is in doubt": 924,
+    "messages of older epochs are given": 16_238,
     "a reader goes on without its lease": 20_900,
     "a lease is longer than the error of clocks": 26,
 }

@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from bus.client.network.http import Answer
 from bus.client.network.receivers import Receivers
 from bus.client.options import Options, Prepared
+from bus.client.producers.renewing import Renewal
 from bus.client.sending.confirms import error_of
+from bus.domain.ordering.takeover import check_takeover
 from bus.errors import (
     AccessDenied,
     BusError,
@@ -43,13 +48,18 @@ class Lease:
     ----------
     replace
         Gives up an outbox whose disk failed.
+    renewal
+        Of a lease that another producer may take over.
     """
 
-    def __init__(self, outbox: Outbox, code: str, epoch: int, replace: Callable[[Outbox], None]) -> None:
+    def __init__(
+        self, outbox: Outbox, code: str, epoch: int, replace: Callable[[Outbox], None], renewal: Renewal | None = None
+    ) -> None:
         self.code = code
         self.epoch = epoch
         self._outbox = outbox
         self._replace = replace
+        self._renewal = renewal
         self._is_closed = False
 
     def check(self) -> None:
@@ -89,7 +99,10 @@ class Lease:
         What is left is sent all the same, by this process or the next one that uses the root, and then it is released.
         """
         self._is_closed = True
-        return not self._outbox.is_foreign and self._outbox.release(self.code, timeout)
+        is_released = not self._outbox.is_foreign and self._outbox.release(self.code, timeout)
+        if is_released and self._renewal is not None:
+            self._renewal.stop()
+        return is_released
 
 
 class Asking:
@@ -105,8 +118,17 @@ class Asking:
         The disk does not take that it may have the lease.
     """
 
-    def __init__(self, outbox: Outbox, options: Options, code: str, replace: Callable[[Outbox], None]) -> None:
+    def __init__(
+        self,
+        outbox: Outbox,
+        options: Options,
+        code: str,
+        replace: Callable[[Outbox], None],
+        takeover_after: float | None = None,
+    ) -> None:
+        self._takeover_after = 0.0 if takeover_after is None else check_takeover(takeover_after)
         self._outbox = outbox
+        self._options = options
         self._code = code
         self._replace = replace
         self._receivers = Receivers(options)
@@ -124,12 +146,10 @@ class Asking:
         AccessDenied, InvalidMessage
             It is never given.
         """
-        answer = self._receivers.ask(
-            self._code, "POST", f"/v1/producers/{self._code}", msgspec.json.encode({"owner": self._outbox.marker.owner})
-        )
+        answer = self._ask(self._receivers)
         if answer.is_done:
             epoch = msgspec.json.decode(answer.body, type=_Given).epoch
-            return Lease(self._outbox, self._code, epoch, self._replace)
+            return Lease(self._outbox, self._code, epoch, self._replace, self._renewal(epoch))
         reason = answer.reason
         if answer.status == _TAKEN:
             self._outbox.sweep()  # it may be gone, and have left its directory here
@@ -141,6 +161,22 @@ class Asking:
                 status=answer.status,
             )
         raise error_of(reason)
+
+    def _ask(self, receivers: Receivers, epoch: int = 0) -> Answer:
+        asked = {"owner": self._outbox.marker.owner, "takeover_after": self._takeover_after, "epoch": epoch}
+        # An earlier receiver knows the owner alone.
+        content = msgspec.json.encode({name: value for name, value in asked.items() if value})
+        return receivers.ask(self._code, "POST", f"/v1/producers/{self._code}", content)
+
+    def _renewal(self, epoch: int) -> Renewal | None:
+        """Return what renews the lease until it is released, lost, or the process ends; None if it lasts anyway."""
+        if not self._takeover_after:
+            return None
+        options = replace(self._options, timeout=min(self._options.timeout, self._takeover_after / 2))
+        receivers = Receivers(options)
+        outbox = self._outbox
+        ask = partial(self._ask, receivers, epoch)
+        return Renewal(ask, receivers.close, lambda: outbox.has_ended, self._takeover_after)
 
     def give_up(self, error: BaseException) -> None:
         """Have it released, if it may have been given."""

@@ -33,12 +33,15 @@ class Lease(msgspec.Struct, frozen=True):
         The chain's when it was taken.
     beat
         Raised as long as the owner lives.
+    takeover_after
+        Of a producer: seconds without a sign of life after which another one gets the lease; 0 for never.
     """
 
     owner: str = ""
     url: str = ""
     epoch: int = 0
     beat: int = 0
+    takeover_after: float = 0.0
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -80,7 +83,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         Raised with each new owner of a role and each new segment.
     producer
         Who alone may send to the destination, where one has asked for that: until it is released, by whatever has sent
-        what was left of it, or by a person. No clock ends it.
+        what was left of it, or by a person. No clock ends it, unless it was asked for with ``takeover_after``.
     send
         Groups that can take messages, the one that does first.
     consume
@@ -164,9 +167,10 @@ def vacated(chain: Chain, role: Role) -> Chain:
     return _replace(chain, **{role: Lease(epoch=chain.lease(role).epoch)})
 
 
-def produced_by(chain: Chain, owner: str, url: str = "") -> Chain:
+def produced_by(chain: Chain, owner: str, url: str = "", takeover_after: float = 0.0) -> Chain:
     """Return the chain with another producer, or with none; what the one before still sends is refused for good."""
-    return _replace(chain, epoch=chain.epoch + 1, producer=Lease(owner, url, chain.epoch + 1))
+    lease = Lease(owner, url, chain.epoch + 1, takeover_after=takeover_after)
+    return _replace(chain, epoch=chain.epoch + 1, producer=lease)
 
 
 def without(chain: Chain, groups: Collection[str]) -> Chain:

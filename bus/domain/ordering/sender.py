@@ -74,6 +74,8 @@ class ChainSender:
         self._clock = clock
         self._opened: tuple[str, int] | None = None
         self._doubted: Segment | None = None
+        # Which lease was had under which tenure when its producer gave a sign of life last, and when.
+        self._alive: tuple[int, int, float] = (0, 0, 0.0)
 
     def tend(self) -> Procedure[None]:
         """Go on with the role, or take it where nobody has it; to be done every ``Terms.every``."""
@@ -98,8 +100,15 @@ class ChainSender:
         """Whether a group may go on waiting for its turn to take messages."""
         return group in self._groups and (group not in standings or standings[group].is_whole)
 
-    def produce(self, owner: str) -> Procedure[Lease | None]:
-        """Let a producer alone send from now on, if no other one does.
+    def produce(self, owner: str, takeover_after: float = 0.0, epoch: int = 0) -> Procedure[Lease | None]:
+        """Let a producer alone send from now on, if no other one does; a sign of life of the one that does.
+
+        Parameters
+        ----------
+        takeover_after
+            Seconds without a sign of life after which another producer may take the lease; 0 for never.
+        epoch
+            Of the lease that a producer has, and that alone is renewed; 0 for any.
 
         Returns
         -------
@@ -108,10 +117,21 @@ class ChainSender:
             have been taken.
         """
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
-            if chain.producer.owner:
+            if chain.producer.owner == owner:
+                self._note_alive(chain.producer)
+            if epoch or (chain.producer.owner and not self._is_over(chain.producer)):
                 return chain.producer
-            yield from self.copy.put(chain, produced_by(chain, owner))
+            yield from self.copy.put(chain, produced_by(chain, owner, takeover_after=takeover_after))
         return None
+
+    def _note_alive(self, lease: Lease) -> None:
+        self._alive = (lease.epoch, self.tenure.epoch, self._clock())
+
+    def _is_over(self, lease: Lease) -> bool:
+        """Whether a producer's lease is over: counted by this process, from when it learned of the lease itself."""
+        if self._alive[:2] != (lease.epoch, self.tenure.epoch):
+            self._note_alive(lease)
+        return 0 < lease.takeover_after <= self._clock() - self._alive[2]
 
     def release(self, owner: str) -> Procedure[bool]:
         """Let others send again after a producer, if it is the one; False while this process cannot say so."""
@@ -155,6 +175,7 @@ class ChainSender:
                 sentence("another process sends to this destination by now; this message is not accepted"), hint=_AGAIN
             )
         if admission.producer == chain.admits:
+            self._note_alive(chain.producer)
             return
         if 0 < admission.producer <= chain.epoch:  # every later producer has a greater one
             raise LeaseLost(

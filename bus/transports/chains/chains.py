@@ -247,8 +247,11 @@ class Chains:
             raise _not_strict(code)
         return await found.sender.send(messages, producer)
 
-    async def produce(self, code: str, owner: str) -> Lease:
+    async def produce(self, code: str, owner: str, takeover_after: float, epoch: int) -> Lease:
         """Let a producer alone send from now on, if no other one does; return who may by now: this one, or another.
+
+        One that has not asked again, nor sent anything, for ``takeover_after`` seconds loses it to the next that asks;
+        0 for never. With an ``epoch`` nothing is taken: the lease of that epoch is renewed if it is the one.
 
         Raises
         ------
@@ -258,7 +261,7 @@ class Chains:
         found = self._strict.get(code)
         if found is None:
             raise _not_strict(code)
-        return await found.change_lease(code, lambda rules: rules.produce(owner))
+        return await found.change_lease(code, lambda rules: rules.produce(owner, takeover_after, epoch))
 
     async def release(self, code: str, owner: str) -> None:
         """Let others send again after a producer; nothing to do when it is not the one.

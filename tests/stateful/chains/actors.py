@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bus.domain.ordering.chain import Segment, produced_by
 from bus.domain.ordering.effects import Effect, IsDrained, Known, Open, Procedure, Put, Read, Refused, Stand, Write
@@ -16,6 +16,9 @@ from bus.errors import NotLeader
 from bus.ports.broker_group import AWAY
 from tests.stateful.chains.places import Coordinator, Entry, Group, Sent, Session, Subscriber
 from tests.stateful.chains.world import Call, Coroutine, Host, Reply, Sleep
+
+_TAKEOVER: Final = 5.0
+_GIVEN_UP: Final = 0.5
 
 
 class Places(NamedTuple):
@@ -122,7 +125,7 @@ class Receiver(_Process):
 
     def produce(self, owner: str, reply: Reply) -> None:
         """Let a producer send alone, if no other one does."""
-        self.host.spawn(self._answer(self.sender.produce(owner), reply))
+        self.host.spawn(self._answer(self.sender.produce(owner, _TAKEOVER), reply))
 
     def release(self, owner: str, reply: Reply) -> None:
         """Let others send after a producer."""
@@ -274,7 +277,8 @@ class Dispatcher(_Process):
 class Producer:
     """Sends messages one after another, alone; now and then it dies, and a successor goes on.
 
-    What the dead one left is sent in its name, and its lease released then; or a person gives it up.
+    What the dead one left is sent in its name, and its lease released then; or a person gives it up; or the successor
+    waits until it may take over.
     """
 
     def __init__(
@@ -306,7 +310,7 @@ class Producer:
             else:
                 if dice.random() < self._swept:
                     yield from self._sweep(number, epoch)
-                else:
+                elif dice.random() < _GIVEN_UP:
                     yield from self._give_up()
                 epoch = yield from self._take_lease(number + 1)
             yield Sleep(dice.choice((0.0, 0.0, 0.3, 1.0)))
@@ -355,8 +359,6 @@ class Producer:
             lease = yield from self._ask_all(lambda receiver: partial(receiver.produce, _owner(life)))
             if lease is not None and lease.owner == _owner(life):
                 return lease.epoch
-            if lease is not None:  # a request of an earlier life came after its release
-                yield from self._give_up()
             yield Sleep(0.5)
 
     def _ask_all(self, asking: Callable[[Receiver], Callable[[Reply], None]]) -> Coroutine:

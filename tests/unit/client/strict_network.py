@@ -79,6 +79,10 @@ class Network(httpx.BaseTransport):
 
         self.run(change())
 
+    def advance(self, seconds: float) -> None:
+        """Let time pass for the receivers."""
+        self.run(self.worlds["one"].clock.advance(seconds))
+
     def owner(self) -> str:
         """Who has the lease; empty for nobody."""
         return self.run(self.worlds["one"].chain()).producer.owner

@@ -201,6 +201,41 @@ def test_who_waits_for_the_lease_looks_for_what_the_one_before_left(net: Network
     assert net.held() == [1, 2]
 
 
+def test_a_standby_takes_over_and_what_the_one_before_left_is_refused(net: Network, tmp_path: Path) -> None:
+    first = net.bus(tmp_path / "first")
+    sender = first.sender("orders", takeover_after=3600)
+    sender.send(1)
+    net.gone |= {"one", "two"}
+    with pytest.raises(Unconfirmed):
+        sender.send(2, timeout=0.05)
+    die(first)
+    net.gone.clear()
+    with net.bus(tmp_path / "second") as other:
+        with pytest.raises(NotLeader):
+            other.sender("orders")
+        net.advance(3600)
+        with other.sender("orders", takeover_after=3600) as successor:
+            successor.send(3)
+            with net.bus(tmp_path / "first") as again:
+                again.start()
+                until(lambda: again.rejected == 1)
+    assert net.held() == [1, 3]
+
+
+def test_a_sender_that_lives_keeps_its_lease(net: Network, bus: Bus, tmp_path: Path) -> None:
+    sender = bus.sender("orders", takeover_after=2)
+    net.asked.clear()
+    until(lambda: net.asked.count("POST one/v1/producers/orders") >= 2)
+    assert sender.close()
+    with net.bus(tmp_path / "second") as other, other.sender("orders") as successor:
+        assert successor.epoch > sender.epoch
+
+
+def test_a_time_for_a_takeover_has_bounds(bus: Bus) -> None:
+    with pytest.raises(InvalidMessage, match="takeover_after"):
+        bus.sender("orders", takeover_after=1)
+
+
 def test_a_sweeper_releases_what_a_killed_producer_had(
     net: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,9 +63,9 @@ class StrictWorld(World):
         """Return a client of its port."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.asgi), base_url="http://127.0.0.1")
 
-    async def take(self, owner: str, code: str = "orders") -> httpx.Response:
+    async def take(self, owner: str, code: str = "orders", **more: float) -> httpx.Response:
         async with self.client() as client:
-            return await client.post(f"{PRODUCERS}/{code}", json={"owner": owner})
+            return await client.post(f"{PRODUCERS}/{code}", json={"owner": owner, **more})
 
     async def release(self, owner: str, code: str = "orders") -> httpx.Response:
         async with self.client() as client:

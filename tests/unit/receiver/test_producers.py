@@ -78,6 +78,57 @@ async def test_a_lease_that_a_person_gave_up_is_lost_at_once() -> None:
         assert (await here.take("shop-2")).status_code == 200
 
 
+async def test_a_standby_takes_over_from_a_producer_that_gives_no_sign_of_life() -> None:
+    async with receivers("one") as ((here,), groups):
+        epoch = (await here.take("shop-1", takeover_after=5)).json()["epoch"]
+        await here.clock.advance(3)
+        assert (await here.take("shop-1", takeover_after=5, epoch=epoch)).status_code == 200
+        await here.clock.advance(4)
+        assert (await here.take("shop-2")).status_code == 409
+        assert [line["status"] for line in await here.batch(1, producer=epoch)] == ["accepted"]
+        await here.clock.advance(4)
+        assert (await here.take("shop-2")).status_code == 409, "what it sends is a sign of life"
+        await here.clock.advance(1)
+        next_epoch = (await here.take("shop-2")).json()["epoch"]
+        (late,) = await here.batch(2, producer=epoch)
+        assert (late["error"]["status"], late["error"]["field"]) == (409, "producer")
+        assert [line["status"] for line in await here.batch(3, producer=next_epoch)] == ["accepted"]
+        assert held(groups) == [b"1", b"3"]
+
+
+async def test_a_lease_that_was_taken_over_cannot_be_renewed() -> None:
+    async with receivers("one") as ((here,), _):
+        epoch = (await here.take("shop-1", takeover_after=5)).json()["epoch"]
+        await here.take("shop-2")
+        await here.clock.advance(5)
+        assert (await here.take("shop-2")).status_code == 200
+        assert (await here.take("shop-1", takeover_after=5, epoch=epoch)).status_code == 409
+        await here.release("shop-2")
+        gone = await here.take("shop-1", takeover_after=5, epoch=epoch)
+        assert (gone.status_code, (await here.chain()).producer.owner) == (409, "")
+
+
+async def test_a_receiver_that_begins_to_send_waits_for_a_sign_of_life_of_its_own() -> None:
+    async with receivers("one", "two") as ((one, two), _):
+        await one.take("shop-1", takeover_after=5)
+        await one.clock.advance(4)
+        await one.chains.leave()
+        await one.clock.advance(2)
+        leader = two if two.chains.sends("orders") else one
+        assert (await leader.take("shop-2")).status_code == 409
+        await one.clock.advance(4)
+        assert (await leader.take("shop-2")).status_code == 409
+        await one.clock.advance(1)
+        assert (await leader.take("shop-2")).status_code == 200
+
+
+@pytest.mark.parametrize("seconds", [1, -1, 3_601, 1e300])
+async def test_a_time_for_a_takeover_has_bounds(seconds: float) -> None:
+    async with receivers("one") as ((here,), _):
+        answer = await here.take("shop-1", takeover_after=seconds)
+        assert (answer.status_code, answer.json()["field"]) == (422, "takeover_after")
+
+
 async def test_a_producer_of_which_nothing_is_known_yet_waits() -> None:
     async with receivers("one") as ((here,), _):
         (early,) = await here.batch(1, producer=(await here.chain()).epoch + 5)

@@ -1,0 +1,17 @@
+"""How long a producer may give no sign of life before another one takes its lease."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bus.errors import InvalidMessage
+
+LEAST: Final = 2.0
+MOST: Final = 3_600.0
+
+
+def check_takeover(seconds: float) -> float:
+    """Return a time in seconds that a producer may ask for; raises ``InvalidMessage`` for another."""
+    if not LEAST <= seconds <= MOST:  # NaN as well
+        raise InvalidMessage(f"takeover_after is {LEAST:g} to {MOST:g} seconds, or not set", field="takeover_after")
+    return float(seconds)
