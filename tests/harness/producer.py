@@ -13,6 +13,9 @@ import hashlib
 import json
 import signal
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from bus import Bus, InvalidDestination, MessageTooLarge
@@ -36,7 +39,7 @@ def next_seq(history: Path) -> int:
     return max((event.seq for event in read_history(history) if event.seq is not None), default=-1) + 1
 
 
-def send_all(bus: Bus, history: History, arguments: argparse.Namespace) -> None:
+def send_all(send: Callable[..., str], history: History, arguments: argparse.Namespace) -> None:
     """Send what is left, on schedule if there is a rate."""
     first = next_seq(arguments.history)
     started = time.monotonic()
@@ -44,16 +47,16 @@ def send_all(bus: Bus, history: History, arguments: argparse.Namespace) -> None:
         wait = (seq - first) / arguments.rate - (time.monotonic() - started) if arguments.rate else 0
         if wait > 0:
             time.sleep(wait)
-        send_one(bus, history, seq, arguments)
+        send_one(send, history, seq, arguments)
 
 
-def send_one(bus: Bus, history: History, seq: int, arguments: argparse.Namespace) -> None:
+def send_one(send: Callable[..., str], history: History, seq: int, arguments: argparse.Namespace) -> None:
     """Send one message and log it before and after."""
     body = body_of(seq, arguments.process, arguments.size)
     sha256, key = hashlib.sha256(body).hexdigest(), key_of(seq, arguments.process, arguments.keys)
     history.publish("invoke", seq, sha256, key=key)
     try:
-        sent = bus.send(arguments.destination, body, key=key, biz_id=str(seq), content_type="application/json")
+        sent = send(body, key=key, biz_id=str(seq), content_type="application/json")
     except (InvalidDestination, MessageTooLarge):
         history.publish("fail", seq, sha256, key=key)
     except SpoolError:
@@ -78,10 +81,16 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--rate", type=float, default=0.0, help="messages a second, 0 for as fast as it goes")
     parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--takeover", type=float, help="send alone, once no other one has for so many seconds")
     arguments = parser.parse_args()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     with Bus(arguments.url, arguments.api_key, spool=str(arguments.spool), source=arguments.process) as bus:
-        send_all(bus, History(arguments.history, arguments.process), arguments)
+        with ExitStack() as stack:
+            send: Callable[..., str] = partial(bus.send, arguments.destination)
+            if arguments.takeover:
+                alone = bus.sender(arguments.destination, wait=None, takeover_after=arguments.takeover)
+                send = stack.enter_context(alone).send
+            send_all(send, History(arguments.history, arguments.process), arguments)
         print(json.dumps({"sent": arguments.count}), flush=True)
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
 
