@@ -150,6 +150,9 @@ class Settings(BaseSettings):
     kafka_groups, rabbitmq_groups
         Groups of brokers for strictly ordered destinations by name: ``HOST:PORT,HOST:PORT`` of two Kafka brokers,
         ``amqp://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/VHOST`` of three RabbitMQ nodes.
+    strict_takeover
+        Seconds (2 to 60) after the last sign of life of the process that sends to a strict order, or reads it, until
+        another one takes over.
     kafka_fsync
         Have Kafka groups write each message to disk before they confirm it.
     rabbitmq_primary, rabbitmq_backup
@@ -252,6 +255,7 @@ class Settings(BaseSettings):
     kafka_partitions: int = Field(default=6, ge=1)
     kafka_replication: int | None = Field(default=None, ge=1)
     kafka_min_insync_replicas: int | None = Field(default=None, ge=1)
+    strict_takeover: float = Field(default=6.0, ge=2, le=60)
     kafka_groups: dict[GroupName, str] = {}
     kafka_fsync: bool = False
     rabbitmq_groups: dict[GroupName, str] = {}

@@ -40,6 +40,7 @@ from bus.cluster.waiting import holds_any, unstored
 from bus.cluster.writing_again import WritingAgain
 from bus.domain.catalog import Catalog
 from bus.domain.ordering.chain import Role
+from bus.domain.ordering.tenure import terms_of
 from bus.domain.own_events import CODE
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
 from bus.events.emitter import Emitter
@@ -150,6 +151,7 @@ async def open_context(
             _chain_roles(roles),
             again.ask,
             clock,
+            terms_of(settings.strict_takeover),
             is_apart=bool(settings.zookeeper),
         )
         carriers = [ChainTransport(name, found, chains) for name, found in groups.items()]

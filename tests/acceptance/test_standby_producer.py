@@ -1,8 +1,10 @@
-"""A producer of a strict order that is killed: a standby with another spool goes on within seconds, in order."""
+"""A process that a strict order depends on is killed: a standby producer, or another bus, goes on within seconds."""
 
 from __future__ import annotations
 
 import itertools
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -117,3 +119,27 @@ def _inversions(calls: list[Call]) -> list[str]:
         seen.add(call.id)
         newest = max(newest, place)
     return wrong
+
+
+def test_a_role_is_taken_over_within_the_time_that_is_set(tmp_path: Path, groups: GroupPart) -> None:
+    env = {**groups.env, "BUS_STORE": f"sqlite:///{tmp_path}/store", "BUS_STRICT_TAKEOVER": "2"}
+    with BusProcess(tmp_path / "one", env=env) as one, BusProcess(tmp_path / "two", env=env) as two:
+        one.admin.destination("entries", transport="kafka", ordering="strict")
+        by_url = {one.url: one, two.url: two}
+
+        def holder(asked: BusProcess) -> tuple[str, int]:
+            sender = asked.admin.ordering("entries")["sender"] or {}
+            return sender.get("url", ""), sender.get("epoch", 0)
+
+        first = wait_until(lambda: holder(one)[0] and holder(one), within=30, what="one of them sends")
+        leader = by_url[first[0]]
+        other = two if leader is one else one
+        leader.child.signal(signal.SIGSTOP)
+        time.sleep(1)
+        leader.child.signal(signal.SIGCONT)
+        time.sleep(2)
+        assert holder(other) == first
+        leader.kill()
+        began = time.monotonic()
+        wait_until(lambda: holder(other)[0] == other.url, within=30, what="the other one sends")
+        print({"seconds until the role was taken over": round(time.monotonic() - began, 1)})

@@ -59,7 +59,7 @@ class ChainMachine(RuleBasedStateMachine):
 
     @rule(role=st.sampled_from(Role))
     def take(self, role: Role) -> None:
-        self.chain = taken(self.chain, role, "somebody", "")
+        self.chain = taken(self.chain, role, "somebody", "", 6.0)
 
     @precondition(lambda self: self.chain.current is not None)
     @rule()

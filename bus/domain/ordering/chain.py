@@ -34,7 +34,7 @@ class Lease(msgspec.Struct, frozen=True):
     beat
         Raised as long as the owner lives.
     takeover_after
-        Of a producer: seconds without a sign of life after which another one gets the lease; 0 for never.
+        Seconds without a sign of life after which another one may take the role; 0 for never, where it is a producer's.
     """
 
     owner: str = ""
@@ -151,9 +151,10 @@ def _replace(chain: Chain, **changes: object) -> Chain:
     return msgspec.structs.replace(chain, **changes)
 
 
-def taken(chain: Chain, role: Role, owner: str, url: str) -> Chain:
+def taken(chain: Chain, role: Role, owner: str, url: str, takeover_after: float) -> Chain:
     """Return the chain with another owner of a role."""
-    return _replace(chain, epoch=chain.epoch + 1, **{role: Lease(owner, url, chain.epoch + 1)})
+    lease = Lease(owner, url, chain.epoch + 1, takeover_after=takeover_after)
+    return _replace(chain, epoch=chain.epoch + 1, **{role: lease})
 
 
 def renewed(chain: Chain, role: Role) -> Chain:

@@ -1,4 +1,4 @@
-"""How long a producer may give no sign of life before another one takes its lease."""
+"""How long a producer, or a process that has a role, may give no sign of life before another one takes over."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from bus.errors import InvalidMessage
 
 LEAST: Final = 2.0
 MOST: Final = 3_600.0
+OF_ROLE: Final = 6.0
+"""Of a process of the bus that sends to a strict order, or reads it, unless it is set otherwise."""
 
 
 def check_takeover(seconds: float) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from bus.domain.ordering.chain import Chain, Lease, Role, renewed, taken, vacated
+from bus.domain.ordering.takeover import OF_ROLE
 
 
 class Terms(NamedTuple):
@@ -28,12 +29,17 @@ class Terms(NamedTuple):
         Between two signs of life.
     """
 
-    lease: float = 4.0
-    margin: float = 2.0
-    every: float = 1.0
+    lease: float
+    margin: float
+    every: float
 
 
-TERMS: Final = Terms()
+def terms_of(takeover: float) -> Terms:
+    """Return the times by which a role is taken over so many seconds after the last sign of life."""
+    return Terms(lease=takeover * 2 / 3, margin=takeover / 3, every=takeover / 6)
+
+
+TERMS: Final = terms_of(OF_ROLE)
 
 
 class Tenure:
@@ -88,8 +94,9 @@ class Tenure:
         if lease != self._seen or self._since == math.inf:
             self._seen, self._since = lease, now
         is_free = not lease.owner or lease.owner == self._owner  # its own, of an earlier life
-        if is_free or now - self._since > self.terms.lease + self.terms.margin:
-            return taken(chain, self.role, self._owner, self._url)
+        # The owner's, which may have other terms; earlier versions wrote none.
+        if is_free or now - self._since > (lease.takeover_after or OF_ROLE):
+            return taken(chain, self.role, self._owner, self._url, self.terms.lease + self.terms.margin)
         return None
 
     def put(self, chain: Chain, asked_at: float) -> None:

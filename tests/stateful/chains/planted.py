@@ -78,7 +78,7 @@ class GivesLate(ChainReader):
         return Verdict.GIVE if verdict is Verdict.LATE else verdict
 
 
-_LONG: Final = Terms(lease=4.0, margin=-3.5)
+_LONG: Final = Terms(lease=4.0, margin=-3.5, every=1.0)
 
 BUGS: Final[dict[str, Callable[[], Rules]]] = {
     "a segment is appended after its group was returned": partial(Rules, sender=AppendsLater),

@@ -12,6 +12,8 @@ from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain, Role
 from bus.domain.ordering.document import COLLECTION, decode_chain
+from bus.domain.ordering.takeover import OF_ROLE
+from bus.domain.ordering.tenure import terms_of
 from bus.domain.subscription import Subscription
 from bus.ports.transport import Incoming
 from bus.testing.broker_group import MemoryGroup
@@ -47,9 +49,10 @@ class ChainsWorld:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._numbers = 0
 
-    async def begin(self, name: str, roles: frozenset[Role] = BOTH) -> Chains:
+    async def begin(self, name: str, roles: frozenset[Role] = BOTH, takeover: float = OF_ROLE) -> Chains:
         """Start a process."""
-        chains = Chains(self.store, {"kafka": self.groups}, name, f"http://{name}", roles, self._again, self.clock)
+        url, terms = f"http://{name}", terms_of(takeover)
+        chains = Chains(self.store, {"kafka": self.groups}, name, url, roles, self._again, self.clock, terms)
         transport = ChainTransport("kafka", self.groups, chains)
         await transport.ensure(
             ORDERS, [Subscription(destination=CODE, name=one, url="http://a/") for one in self.names]

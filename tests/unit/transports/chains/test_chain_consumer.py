@@ -11,6 +11,7 @@ from bus.domain.catalog import Catalog
 from bus.domain.destination import TransportName
 from bus.domain.ordering.chain import Role
 from bus.domain.ordering.document import COLLECTION, encode_chain
+from bus.domain.ordering.tenure import terms_of
 from bus.errors import NotLeader, TransportUnavailable
 from bus.ports.store import Document
 from bus.testing.broker_group import MemoryGroup
@@ -293,6 +294,21 @@ async def test_another_process_takes_over_what_one_left_without_a_word() -> None
         await world.clock.advance(4)
         assert await second.send(CODE, world.messages(1)) == 1
         assert bodies(await received(second.consumer(CODE, "billing"), world.clock, 2)) == [0, 2]
+
+
+@pytest.mark.parametrize("of_the_other", [2, 30])
+async def test_a_role_is_taken_over_after_the_time_that_its_owner_set(of_the_other: float) -> None:
+    async with world_of() as world:
+        await world.begin("one", takeover=2)
+        other = await world.begin("two", takeover=of_the_other)
+        await world.clock.advance(5)
+        assert (await world.chain()).sender.owner == "one"
+        await world.end("one")
+        await world.clock.advance(1.5)
+        assert not other.sends(CODE), "a process that stands still for 1 s is not replaced"
+        await world.clock.advance(1 + 2 * terms_of(of_the_other).every)
+        assert other.sends(CODE)
+        assert (await world.chain()).reader.owner == "two"
 
 
 async def test_a_process_without_groups_neither_sends_nor_reads() -> None:
