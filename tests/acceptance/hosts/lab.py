@@ -22,7 +22,7 @@ from tests.acceptance.hosts.alarms import AlarmWatch
 from tests.acceptance.hosts.brokers import PLACES
 from tests.acceptance.hosts.faults import Fault, Shape
 from tests.acceptance.hosts.oracle import Findings, judge, missing
-from tests.acceptance.hosts.producers import PAUSE, Producer, SdkProducer
+from tests.acceptance.hosts.producers import SDK_RATE, Producer, SdkProducer
 from tests.acceptance.hosts.world import KEYED_CODE, PLAIN_CODE, STRICT_CODE, World
 from tests.harness.waiting import TooLate, wait_until
 
@@ -37,7 +37,7 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     http = [Producer(world, f"p{number}", PLAIN_CODE, seed) for number in range(3)]
     http += [Producer(world, "k0", KEYED_CODE, seed)]
     http += [Producer(world, "x0", STRICT_CODE, seed)] if STRICT_CODE in world.codes else []
-    count = round((seconds + 2 * quiet) / PAUSE)
+    count = round((seconds + 2 * quiet) * SDK_RATE)
     targets = zip(world.nodes, (PLAIN_CODE, world.codes[-1], KEYED_CODE), strict=False)
     kits = [
         SdkProducer(world, f"s{number}", code, node.url, count)

@@ -16,7 +16,8 @@ from tests.harness.history import read_history
 from tests.harness.http import PLAIN
 from tests.harness.process import Child, module
 
-PAUSE: Final = 0.25
+_PAUSE: Final = 0.25
+SDK_RATE: Final = 2.0
 _TIMEOUT: Final = 6.0
 _KEYS: Final = 4
 _AGAIN: Final = 0.2
@@ -43,7 +44,7 @@ class SdkProducer:
         self.code = code
         self._history = world.folder / f"{name}.jsonl"
         command = module("tests.harness.producer", "--url", url, "--api-key", world.key, "--process", name)
-        command += ["--destination", code, "--count", str(count), "--rate", str(1 / PAUSE), "--keys", str(_KEYS)]
+        command += ["--destination", code, "--count", str(count), "--rate", str(SDK_RATE), "--keys", str(_KEYS)]
         command += ["--spool", str(world.folder / f"{name}-spool"), "--history", str(self._history)]
         log = world.folder / f"{name}.log"
         self._child = Child([*world.services["producers"].enter, *command], log=log).start()
@@ -104,7 +105,7 @@ class Producer:
             httpx.Client(timeout=_TIMEOUT, headers=headers, **PLAIN) as http,
         ):
             seq = 0
-            while not self._stopped.wait(self._dice.uniform(0.5, 1.5) * PAUSE):
+            while not self._stopped.wait(self._dice.uniform(0.5, 1.5) * _PAUSE):
                 self._send(http, seq)
                 seq += 1
 
