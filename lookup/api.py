@@ -114,13 +114,14 @@ class LookupApi:
         """Make a change with an entry in the audit log, which is there before it and has its outcome after it."""
         client = scope.get("client")
         address = client_address(client[0], scope["headers"], self._proxies) if client else ""
-        entry = await self._audit.add(
+        entry = self._audit.entry(
             principal,
             scope["method"],
             scope["path"].removeprefix(_API)[:_LONGEST],
             changes=sent(_decoded(body)),
             address=address,
         )
+        await self._audit.add(entry)
         try:
             principal.require("pause", None)
             done = await change()

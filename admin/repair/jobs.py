@@ -17,7 +17,7 @@ import msgspec
 from bus.domain.identity import id_time
 from bus.domain.searching.selection import Selection
 from bus.errors import Conflict, NotFound
-from bus.ports.store import DocumentStore
+from bus.ports.store import DocumentStore, DocumentWrite
 from bus.sentences import sentence
 
 JOBS: Final = "resends"
@@ -75,7 +75,8 @@ class Job(msgspec.Struct):
     cursor
         Continues the selection.
     chunks, sent
-        How many chunks of items were selected, and of how many of these all items were resent, or discarded.
+        How many chunks of items were selected, and of how many of these all items were resent, or discarded. A resend
+        of one message is stored as ``waiting`` with ``sent`` 0, and is applied again when another process goes on.
     started_at
         When the selection was complete, and the work began.
     rerun_of, outcomes, rerun_chunks
@@ -180,7 +181,7 @@ class JobRepository:
 
     async def save(self, job: Job) -> None:
         """Write a job; durable when it returns."""
-        await self._documents.put(JOBS, job.id, msgspec.json.encode(job))
+        await self._documents.put(*job_document(job))
 
     async def orders(self, job_id: str) -> Orders:
         """Return what was asked of a job."""
@@ -213,7 +214,7 @@ class JobRepository:
 
     async def save_items(self, job_id: str, chunk: int, items: list[Item]) -> None:
         """Write a chunk; durable when it returns."""
-        await self._documents.put(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
+        await self._documents.put(*chunk_document(job_id, chunk, items))
 
     async def orphans(self, before: int, known: Collection[str]) -> set[str]:
         """Return the ids in the oldest chunks of items whose job was made before a time (ms) but never written."""
@@ -229,6 +230,16 @@ class JobRepository:
                     group.create_task(self._documents.delete(ITEMS, document.key))
         await self._documents.delete(ORDERS, job_id)
         await self._documents.delete(JOBS, job_id)
+
+
+def job_document(job: Job) -> DocumentWrite:
+    """Return the document that a job is stored as."""
+    return DocumentWrite(JOBS, job.id, msgspec.json.encode(job))
+
+
+def chunk_document(job_id: str, chunk: int, items: list[Item]) -> DocumentWrite:
+    """Return the document that a chunk of items is stored as."""
+    return DocumentWrite(ITEMS, _key(job_id, chunk), msgspec.json.encode(items))
 
 
 def no_job(job_id: str) -> NotFound:

@@ -12,7 +12,7 @@ from bus.domain.message import Message, encode_message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
-from bus.ports.store import Store
+from bus.ports.store import DocumentWrite, Store
 from bus.registry import Registry
 from bus.sentences import sentence
 
@@ -93,9 +93,7 @@ class Resender:
         trace = await self._store.trace(message_id)
         message = await self._store.message(message_id)
         if trace is None or message is None:
-            raise NotFound(
-                sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention")
-            )
+            raise _no_message(message_id)
         handed = [target.subscription for target in targets if target.generation == HAND_OVER]
         pending = [name for name in handed if is_pending(trace, name)]
         if pending:
@@ -106,6 +104,24 @@ class Resender:
             await self._store.write(outcomes)
         if pending or outcomes:
             self._due.set()
+
+    async def begin(
+        self, trace: Trace, targets: Sequence[Target], cause: Cause, documents: Sequence[DocumentWrite]
+    ) -> None:
+        """Write the resends of targets that were chosen from a trace just now, together with documents.
+
+        Durable when it returns. Once the documents are, ``apply`` does again what a crash has left out.
+
+        Raises
+        ------
+        NotFound
+            The message or a subscription is gone; nothing was written.
+        """
+        message = await self._store.message(trace.id)
+        if message is None:
+            raise _no_message(trace.id)
+        await self._store.write([self._outcome(message, target, trace, cause) for target in targets], documents)
+        self._due.set()
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:
         now = self._clock.now()
@@ -126,6 +142,10 @@ class Resender:
             message=encode_message(message),
             resend=Resend(target.generation, cause.job, cause.by, cause.reason, now),
         )
+
+
+def _no_message(message_id: str) -> NotFound:
+    return NotFound(sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention"))
 
 
 def is_pending(trace: Trace, subscription: str) -> bool:

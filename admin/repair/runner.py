@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from admin.repair.acts import Act
 from admin.repair.choosing import Chooser
-from admin.repair.jobs import Counts, Item, Job, JobRepository, Kind, Orders
+from admin.repair.jobs import Counts, Item, Job, JobRepository, Kind, Orders, chunk_document, job_document
 from admin.repair.resender import Cause, Resender, Target
 from admin.repair.work import Work
 from bus.domain.identity import id_time, new_id
@@ -17,7 +17,7 @@ from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError
 from bus.ports.clock import Clock
-from bus.ports.store import Store
+from bus.ports.store import DocumentWrite, Store
 from bus.sentences import sentence
 
 _log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class JobRunner:
         self._clock = clock
         self._wake = asyncio.Event()
         self._working: set[str] = set()
+        self._begun: list[Job] = []
 
     async def submit(self, job: Job) -> None:
         """Take a job; durable when it returns."""
@@ -52,26 +53,31 @@ class JobRunner:
         self._wake.set()
 
     async def resend_one(
-        self, trace: Trace, subscriptions: Sequence[str] | None, by: str, reason: str = ""
+        self,
+        trace: Trace,
+        subscriptions: Sequence[str] | None,
+        by: str,
+        reason: str = "",
+        documents: Sequence[DocumentWrite] = (),
     ) -> tuple[Job, list[Target]]:
         """Resend deliveries of one message; durable when it returns, and watched as a job.
 
-        Raises as ``Resender.choose`` and ``Resender.apply`` do.
+        ``documents`` are written before the job, in the same write. Raises as ``Resender.choose`` and
+        ``Resender.begin`` do.
         """
         targets = self._resender.choose(trace, subscriptions)
         now = self._clock.now()
         selection = Selection(destination=trace.destination, text=trace.id)
         job = Job(new_id(now), selection, None, reason or f"resent by {by}", by, now, "waiting", started_at=now)
-        job.chunks = job.sent = 1
+        job.chunks = 1
         job.counts = Counts(selected=len(targets), waiting=len(targets))
         items = [Item(trace.id, *target) for target in targets]
-        await self._repository.save_items(job.id, 0, items)
-        try:
-            await self._resender.apply(trace.id, targets, Cause(job.id, by, job.reason))
-        except NotFound:
-            await self._repository.drop(job.id)
-            raise
-        await self.submit(job)
+        # It is stored with nothing sent, so that after a crash in this write its worker does the rest.
+        written = [*documents, chunk_document(job.id, 0, items), job_document(job)]
+        await self._resender.begin(trace, targets, Cause(job.id, by, job.reason), written)
+        job.sent = 1
+        self._begun.append(job)
+        self._wake.set()
         return job, targets
 
     async def end(
@@ -156,17 +162,21 @@ class JobRunner:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()
+                begun, self._begun = self._begun, []
+                self._start(begun, group)
                 try:
-                    jobs = await self._repository.all()
+                    self._start(await self._repository.all(), group)
                 except StoreError as error:
                     _log.warning("jobs wait for the store: %s", error)
                     await self._clock.sleep(_AFTER_FAILURE)
                     continue
-                for job in jobs:
-                    if not job.is_done and job.id not in self._working:
-                        self._working.add(job.id)
-                        group.create_task(self._work(job))
                 await self._wake.wait()
+
+    def _start(self, jobs: Iterable[Job], group: asyncio.TaskGroup) -> None:
+        for job in jobs:
+            if not job.is_done and job.id not in self._working:
+                self._working.add(job.id)
+                group.create_task(self._work(job))
 
     async def _work(self, job: Job) -> None:
         while True:

@@ -51,7 +51,7 @@ class Work:
             await self._read_orders()
             if self._orders.canceled:
                 await self._cancel()
-            elif job.state == "waiting":
+            elif job.state == "waiting" and job.sent == job.chunks:
                 await self._wait()
             elif self._orders.paused:
                 await self._watch(_LONGEST_SLEEP)

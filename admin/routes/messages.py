@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from admin.deps import Reader, ReaderOfSome, ResenderOfSome, ServicesDep
 from admin.models.repair import ResendBody
 from admin.models.responses.messages import MessagesView, ResentView, TraceView
-from admin.requests.audited import AuditedRoute, add_entry
+from admin.requests.audited import AuditedRoute, EntryDep, add_entry
 from admin.requests.documented import download, written
 from admin.requests.masking import MasksDep
 from admin.requests.queries import SearchQuery, searched_view
@@ -138,7 +138,7 @@ async def get_body(
 
 @router.post("/{message_id}/resend", status_code=202)
 async def resend_message(
-    message_id: str, services: ServicesDep, principal: ResenderOfSome, body: ResendBody | None = None
+    message_id: str, services: ServicesDep, entry: EntryDep, principal: ResenderOfSome, body: ResendBody | None = None
 ) -> ResentView:
     """Deliver a message again, to all subscriptions or to those named; the id is that of a job of one message.
 
@@ -147,7 +147,8 @@ async def resend_message(
     body = body or ResendBody()
     trace = await trace_of(services, message_id, principal, "resend")
     services.check_reorder(trace.destination, reorder=body.reorder)
-    job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason)
+    entries = [entry.document(status=202)]
+    job, targets = await services.runner.resend_one(trace, body.subscriptions, principal.name, body.reason, entries)
     return ResentView(id=job.id, subscriptions=[target.subscription for target in targets])
 
 

@@ -33,6 +33,14 @@ def untold(_: Sequence[Outcome]) -> None:
     """Take no notice of what ended."""
 
 
+class DocumentWrite(NamedTuple):
+    """A document to write, whatever version is there."""
+
+    collection: str
+    key: str
+    value: bytes
+
+
 class DeliveryKey(NamedTuple):
     """One delivery in one generation."""
 
@@ -99,11 +107,14 @@ class KeyRows(NamedTuple):
 class TraceStore(Protocol):
     """Messages and what became of them."""
 
-    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+    async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents; durable when it returns.
 
         For each outcome, first the compensation row (made, replaced by a newer one, or deleted when the outcome
         finishes its delivery), then the state. Callers at the same time share one commit.
+
+        ``documents`` are written in their order, with the rows or before them: a call that fails, or a crash, leaves
+        all of them, some of the first, or none.
         """
         ...
 

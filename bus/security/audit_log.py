@@ -14,7 +14,7 @@ from bus.domain.identity import new_id
 from bus.domain.times import DAY
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.store import DocumentStore
+from bus.ports.store import DocumentStore, DocumentWrite
 from bus.security.principals import Principal
 
 AUDIT: Final = "audit"
@@ -49,7 +49,7 @@ class AuditLog:
         self._clock = clock
         self._last = (0, 0)
 
-    async def add(
+    def entry(
         self,
         principal: Principal,
         method: str,
@@ -57,16 +57,9 @@ class AuditLog:
         *,
         changes: dict[str, Change],
         address: str,
-        status: int | None = None,
     ) -> Entry:
-        """Add an entry for a request that is let in; durable when it returns.
-
-        Raises
-        ------
-        StoreUnavailable
-            The request must not be let in then.
-        """
-        entry = Entry(
+        """Return an entry for a request that is let in, to be added."""
+        return Entry(
             id=self._new_id(),
             kind=principal.kind,
             by=principal.id,
@@ -74,17 +67,24 @@ class AuditLog:
             method=method,
             resource=resource,
             changes=changes,
-            status=status,
             address=address,
         )
-        await self._documents.put(AUDIT, key_of(entry.id), msgspec.json.encode(entry), version=0)
-        return entry
+
+    async def add(self, entry: Entry) -> None:
+        """Add an entry; durable when it returns.
+
+        Raises
+        ------
+        StoreUnavailable
+            The request must not be let in then.
+        """
+        await self._documents.put(*document_of(entry))
 
     async def complete(self, entry: Entry, status: int) -> None:
         """Write into an entry how its request was answered; while the store is away it stays ``unknown``."""
         entry.status = status
         try:
-            await self._documents.put(AUDIT, key_of(entry.id), msgspec.json.encode(entry))
+            await self.add(entry)
         except StoreError as error:
             _log.warning("audit entry %s is kept without its outcome, %d: %s", entry.id, status, error)
 
@@ -129,3 +129,8 @@ class AuditLog:
         count = self._last[1] + 1 if now == self._last[0] else 0
         self._last = (now, count)
         return new_id(now, (min(count, _MOST_A_MILLISECOND) << 4).to_bytes(2) + os.urandom(8))
+
+
+def document_of(entry: Entry) -> DocumentWrite:
+    """Return the document that an entry is stored as."""
+    return DocumentWrite(AUDIT, key_of(entry.id), msgspec.json.encode(entry))

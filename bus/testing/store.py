@@ -36,6 +36,7 @@ from bus.ports.store import (
     NEVER,
     DeliveryKey,
     Document,
+    DocumentWrite,
     Ended,
     KeyRows,
     Page,
@@ -59,8 +60,10 @@ class MemoryStore:
         self._documents: dict[tuple[str, str], Document] = {}
         self._turn = ("", "")
 
-    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+    async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents."""
+        for document in documents:
+            await MemoryStore.put(self, *document)
         for write in writes:
             if isinstance(write, Message):
                 if merge_message(self._trace_of(write.id, write), write):

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from bus.errors import StoreError, StoreUnavailable
-from bus.ports.store import Document, changed_meanwhile
+from bus.ports.store import Document, DocumentWrite, changed_meanwhile
 from bus.sentences import sentence
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
@@ -76,6 +77,13 @@ class Documents:
             )
         )
 
+    async def put_all(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents in their order, whatever versions are there; durable when it returns."""
+        if documents:
+            await self._connection.exchange(
+                f"write {DOCUMENTS}", lambda: self._documents.bulk_write([_upsert(each) for each in documents])
+            )
+
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; durable when it returns."""
         condition = {"_id": _name(collection, key)}
@@ -119,6 +127,15 @@ class Documents:
             return True
 
         return await self._connection.exchange(f"write {DOCUMENTS}", write)
+
+
+def _upsert(document: DocumentWrite) -> UpdateOne:
+    changes = {
+        "$set": {"value": document.value},
+        "$inc": {"version": 1},
+        "$setOnInsert": {"collection": document.collection, "key": document.key},
+    }
+    return UpdateOne({"_id": _name(document.collection, document.key)}, changes, upsert=True)
 
 
 def _name(collection: str, key: str) -> str:

@@ -24,6 +24,7 @@ from bus.ports.store import (
     MOST_KEYS,
     DeliveryKey,
     Document,
+    DocumentWrite,
     Ended,
     KeyRows,
     Page,
@@ -44,7 +45,7 @@ from bus.stores.mongodb.open_deliveries import OpenDeliveries
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.reading import Reading
 from bus.stores.mongodb.search import Searcher
-from bus.stores.mongodb.writing import TraceWriter
+from bus.stores.mongodb.writing import Call, TraceWriter
 
 _log = logging.getLogger(__name__)
 _FORMAT: Final = 1
@@ -86,8 +87,10 @@ class MongodbStore:
         self._failing = FailureIndex(self._connection, self._partitions, self._damaged, clock)
         self._expiry = Expiry(self._connection, self._partitions)
         self._dropping = Dropping(self._connection, self._partitions, self._reading, self._bodies)
-        writer = TraceWriter(self._connection, self._partitions, self._bodies, self._compensations, self._damaged)
-        self._gathering: Gathering[Sequence[Message | Outcome], None] = Gathering(writer.commit, limit=gather)
+        writer = TraceWriter(
+            self._connection, self._partitions, self._bodies, self._compensations, self._damaged, self._documents
+        )
+        self._gathering: Gathering[Call, None] = Gathering(writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(
             self._connection, self._partitions, self._reading, self._compensations, self.write, clock
         )
@@ -129,12 +132,14 @@ class MongodbStore:
         """Return how the replica set and its oplog are; a login that may not see them is told nothing."""
         return await read_health(self._connection)
 
-    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+    async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents; a majority has them in its journal when it returns."""
         if writes:
             await self._prepare()
-            await self._gathering.add(writes, len(writes))
+            await self._gathering.add(Call(writes, documents), len(writes))
             await self._prepare()
+        else:
+            await self._documents.put_all(documents)
 
     async def trace(self, message_id: str) -> Trace | None:
         """Return a message's document, without its body."""

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from bus.domain.delivery.delivery import Compensation, Outcome, compensation_of
 from bus.domain.message import Message
 from bus.domain.tracing.trace import finished_generation, is_overtaken
 from bus.errors import StoreUnavailable
+from bus.ports.store import DocumentWrite
 from bus.sentences import sentence
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations, Ending
 from bus.stores.mongodb.connection import Connection
 from bus.stores.mongodb.damaged import DamagedDocuments
+from bus.stores.mongodb.documents import Documents
 from bus.stores.mongodb.merging import Merge, Write
 from bus.stores.mongodb.names import Label, label_of
 from bus.stores.mongodb.partitions import Partitions
 
 _MOST_ROUNDS: Final = 100
 _MOST_TURNS: Final = 10
+
+
+class Call(NamedTuple):
+    """What one caller writes."""
+
+    writes: Sequence[Write]
+    documents: Sequence[DocumentWrite]
 
 
 class TraceWriter:
@@ -33,14 +42,16 @@ class TraceWriter:
         bodies: Bodies,
         compensations: Compensations,
         damaged: DamagedDocuments,
+        documents: Documents,
     ) -> None:
         self._connection = connection
         self._partitions = partitions
         self._bodies = bodies
         self._compensations = compensations
         self._damaged = damaged
+        self._documents = documents
 
-    async def commit(self, calls: list[Sequence[Write]]) -> list[None]:
+    async def commit(self, calls: list[Call]) -> list[None]:
         """Make the writes of several callers durable.
 
         A server that went away in between may have come back without the first of them, so all are written again.
@@ -57,12 +68,13 @@ class TraceWriter:
             hint=sentence("look at the server's log, and at what is between it and this process"),
         )
 
-    async def _write(self, calls: list[Sequence[Write]]) -> None:
-        """Write bodies, then unfinished work, then the traces."""
+    async def _write(self, calls: list[Call]) -> None:
+        """Write bodies and documents, then unfinished work, then the traces."""
         merges = self._split(calls)
         for merge in merges:
             await self._partitions.prepare(merge.label)
             await self._bodies.put(merge.label, merge.bodies)
+        await self._documents.put_all([document for call in calls for document in call.documents])
         made: set[tuple[str, str]] = set()
         for _ in range(_MOST_ROUNDS):
             merges_left = [merge for merge in merges if not merge.done]
@@ -115,10 +127,10 @@ class TraceWriter:
                     endings.append((*name, outcome.generation))
         await self._compensations.change(rows, endings)
 
-    def _split(self, calls: list[Sequence[Write]]) -> list[Merge]:
+    def _split(self, calls: list[Call]) -> list[Merge]:
         writes: defaultdict[Label, list[Message | Outcome]] = defaultdict(list)
         for call in calls:
-            for write in call:
+            for write in call.writes:
                 message_id = write.id if isinstance(write, Message) else write.message_id
                 writes[label_of(message_id, write.retention_days)].append(write)
         return [Merge(self._connection, self._damaged, label, part) for label, part in writes.items()]

@@ -11,9 +11,10 @@ import apsw
 import msgspec
 
 from bus.domain.delivery.delivery import Compensation
-from bus.ports.store import NEVER, KeyRows, Unfinished
+from bus.ports.store import NEVER, DocumentWrite, KeyRows, Unfinished
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
+from bus.stores.sqlite.documents import put_all
 from bus.stores.sqlite.keys import id_key
 
 LaneKey = tuple[str, str]
@@ -54,9 +55,14 @@ class Compensations:
         earliest: int | None = rows[0][0]
         return earliest
 
-    async def change(self, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]) -> None:
-        """Delete rows of finished deliveries, then insert rows where they are newer; one transaction."""
-        await self._control.run(partial(_change, rows=rows, endings=endings))
+    async def change(
+        self,
+        rows: Sequence[Compensation],
+        endings: dict[LaneKey, list[Ending]],
+        documents: Sequence[DocumentWrite] = (),
+    ) -> None:
+        """Write documents, delete rows of finished deliveries, insert rows where they are newer; one transaction."""
+        await self._control.run(partial(_change, rows=rows, endings=endings, documents=documents))
 
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation."""
@@ -145,7 +151,14 @@ def _in_turn(lanes: list[LaneKey], served: LaneKey) -> list[LaneKey]:
     return [lane for lane in lanes if lane > served] + [lane for lane in lanes if lane <= served]
 
 
-def _change(connection: apsw.Connection, *, rows: Sequence[Compensation], endings: dict[LaneKey, list[Ending]]) -> None:
+def _change(
+    connection: apsw.Connection,
+    *,
+    rows: Sequence[Compensation],
+    endings: dict[LaneKey, list[Ending]],
+    documents: Sequence[DocumentWrite],
+) -> None:
+    put_all(connection, documents=documents)
     waiting: Counter[int] = Counter()
     for lane, ended in endings.items():
         number = _number(connection, lane)

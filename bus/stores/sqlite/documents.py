@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import apsw
 
-from bus.ports.store import Document, changed_meanwhile
+from bus.ports.store import Document, DocumentWrite, changed_meanwhile
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 
@@ -35,9 +36,19 @@ class Documents:
         """Write a document; durable when it returns."""
         return await self._control.run(partial(_put, collection=collection, key=key, value=value, version=version))
 
+    async def put_all(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents in one transaction; durable when it returns."""
+        await self._control.run(partial(put_all, documents=documents))
+
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; durable when it returns."""
         return await self._control.run(partial(_delete, collection=collection, key=key))
+
+
+def put_all(connection: apsw.Connection, *, documents: Sequence[DocumentWrite]) -> None:
+    """Write documents, whatever versions are there."""
+    for document in documents:
+        _put(connection, **document._asdict(), version=None)
 
 
 def _put(connection: apsw.Connection, *, collection: str, key: str, value: bytes, version: int | None) -> int:

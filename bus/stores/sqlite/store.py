@@ -21,6 +21,7 @@ from bus.ports.store import (
     MOST_KEYS,
     DeliveryKey,
     Document,
+    DocumentWrite,
     Ended,
     KeyRows,
     Page,
@@ -41,7 +42,7 @@ from bus.stores.sqlite.partitions.merging import Keyed
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.reading import Reading
 from bus.stores.sqlite.search import Searcher
-from bus.stores.sqlite.writing import TraceWriter
+from bus.stores.sqlite.writing import Call, TraceWriter
 
 
 class SqliteStore:
@@ -66,7 +67,7 @@ class SqliteStore:
         self._expiry = Expiry(self._open_partitions, self._reading, self._turn)
         self._dropping = Dropping(self._open_partitions, self._reading, directory, self._turn)
         self._writer = TraceWriter(self._open_partitions, self._compensations, self._turn, committer)
-        self._gathering: Gathering[Sequence[Keyed], None] = Gathering(self._writer.commit, limit=gather)
+        self._gathering: Gathering[Call, None] = Gathering(self._writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
 
     @classmethod
@@ -101,10 +102,12 @@ class SqliteStore:
         """Return how large the files are, and whether checkpoints keep up."""
         return await asyncio.to_thread(read_sizes, self._path)
 
-    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+    async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents; durable when it returns."""
         if writes:
-            await self._gathering.add([_keyed(write) for write in writes], len(writes))
+            await self._gathering.add(Call([_keyed(write) for write in writes], documents), len(writes))
+        elif documents:
+            await self._documents.put_all(documents)
 
     async def trace(self, message_id: str) -> Trace | None:
         """Return a message's document, without its body."""

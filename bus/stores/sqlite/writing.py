@@ -6,11 +6,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from typing import NamedTuple
 
 import apsw
 
 from bus.domain.delivery.delivery import Compensation, compensation_of
 from bus.domain.tracing.trace import finished_generation, is_overtaken
+from bus.ports.store import DocumentWrite
 from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
 from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.errors import translating
@@ -19,6 +21,13 @@ from bus.stores.sqlite.locking import Turn
 from bus.stores.sqlite.partitions.merging import Keyed, Merge
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.partitions.partition import Partition
+
+
+class Call(NamedTuple):
+    """What one caller writes."""
+
+    writes: Sequence[Keyed]
+    documents: Sequence[DocumentWrite]
 
 
 class TraceWriter:
@@ -32,7 +41,7 @@ class TraceWriter:
         self._turn = turn
         self._executor = executor
 
-    async def commit(self, calls: list[Sequence[Keyed]]) -> list[None]:
+    async def commit(self, calls: list[Call]) -> list[None]:
         """Make the writes of several callers durable: unfinished work first, then the documents."""
         async with self._turn.held():
             merges: list[Merge] = []
@@ -42,7 +51,7 @@ class TraceWriter:
                 for merge in merges:
                     with translating(merge.partition.name):
                         await merge.apply()
-                await self._compensate(merges)
+                await self._compensate(merges, [document for call in calls for document in call.documents])
                 await asyncio.get_running_loop().run_in_executor(self._executor, _commit, merges)
                 for merge in merges:
                     merge.remember()
@@ -76,8 +85,8 @@ class TraceWriter:
         except apsw.Error:
             self._open_partitions.discard(partition)
 
-    async def _compensate(self, merges: Sequence[Merge]) -> None:
-        """Make the rows of unfinished deliveries, and delete those of finished ones; durable when it returns.
+    async def _compensate(self, merges: Sequence[Merge], documents: Sequence[DocumentWrite]) -> None:
+        """Write documents and the rows of unfinished deliveries, delete those of finished ones; durable on return.
 
         An outcome that repeats after its delivery was finished makes no row; no other process can finish it in
         between, since that takes the turn. Nothing is written for finished deliveries of a subscription without rows.
@@ -94,15 +103,15 @@ class TraceWriter:
                     lane = (outcome.destination, outcome.subscription)
                     if lane in holding:
                         endings[lane].append((key, ended))
-        if rows or endings:
-            await self._compensations.change(rows, endings)
+        if rows or endings or documents:
+            await self._compensations.change(rows, endings, documents)
 
 
-def _split(calls: list[Sequence[Keyed]]) -> list[tuple[Label, list[Keyed]]]:
+def _split(calls: list[Call]) -> list[tuple[Label, list[Keyed]]]:
     """Return the writes by partition, in the one order in which every process locks them."""
     writes: defaultdict[tuple[int, int], list[Keyed]] = defaultdict(list)
     for call in calls:
-        for keyed in call:
+        for keyed in call.writes:
             writes[day_number(keyed.key), keyed.write.retention_days].append(keyed)
     return [(Label(*place), writes[place]) for place in sorted(writes)]
 

@@ -9,7 +9,8 @@ import asyncio
 import pytest
 
 from bus.errors import Conflict
-from bus.ports.store import Document, Store
+from bus.ports.store import Document, DocumentWrite, Store
+from bus.testing.writes import message
 
 
 class DocumentContract:
@@ -51,3 +52,13 @@ class DocumentContract:
         assert [document.key for document in await store.list("c", after="a/1", limit=2)] == ["a/2", "a/\u00e9"]
         assert [document.key for document in await store.list("c", prefix="a/", after="a/2")] == sorted(keys)[5:7]
         assert await store.list("none") == []
+
+    async def test_documents_are_written_with_outcomes_or_alone(self, store: Store) -> None:
+        await store.put("c", "k", b"1")
+        await store.write([message()], [DocumentWrite("c", "k", b"2"), DocumentWrite("d", "n", b"3")])
+        assert await store.get("c", "k") == Document("k", 2, b"2")
+        assert await store.get("d", "n") == Document("n", 1, b"3")
+        assert await store.trace(message().id) is not None
+        await store.write([], [DocumentWrite("d", "n", b"4"), DocumentWrite("d", "n", b"5")])
+        assert await store.get("d", "n") == Document("n", 3, b"5")
+        await store.write([], [])

@@ -18,7 +18,8 @@ async def test_the_audit_log_is_read_from_the_newest_and_dropped_by_age(store: M
     clock = ManualClock()
     log = AuditLog(store, clock)
     for number in range(100):
-        entry = await log.add(ANYONE, "PUT", f"rates/{number}", changes={}, address="127.0.0.1")
+        entry = log.entry(ANYONE, "PUT", f"rates/{number}", changes={}, address="127.0.0.1")
+        await log.add(entry)
         await log.complete(entry, 200)
         clock.jump(1000)
     found, after = [], None

@@ -24,6 +24,7 @@ from bus.domain.ordering.chain import Role
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
 from bus.network.descriptors import Descriptors
+from bus.ports.store import DocumentWrite
 from bus.registry import Registry
 from bus.security.egress import EgressPolicy
 from bus.security.keyring import Keyring
@@ -71,14 +72,18 @@ SUBSCRIPTION = {
 
 
 class FickleStore(MemoryStore):
-    """A store that can be down, and that dies after so many writes of documents or traces."""
+    """A store that can be down, and that dies after so many writes of documents or traces, or within a write."""
 
     down = False
+    dies_within = False
     left: int | None = None
 
-    async def write(self, writes: Sequence[Message | Outcome]) -> None:
+    async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         await self._change()
-        await super().write(writes)
+        if self.dies_within:
+            writes, self.down = [], True
+        await super().write(writes, documents)
+        self._check()
 
     async def put(self, collection, key, value, *, version=None):
         await self._change()

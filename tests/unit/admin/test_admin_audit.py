@@ -206,10 +206,10 @@ async def test_housekeeping_outlives_a_store_that_is_away(world: World, client: 
 async def test_a_page_looks_at_a_bounded_number_of_entries_and_says_where_to_go_on() -> None:
     clock = ManualClock()
     log = AuditLog(MemoryStore(), clock)
-    await log.add(ANYONE, "PUT", "rare", changes={}, address="")
+    await log.add(log.entry(ANYONE, "PUT", "rare", changes={}, address=""))
     for _ in range(5000):
         clock.jump(1)
-        await log.add(ANYONE, "PUT", "usual", changes={}, address="")
+        await log.add(log.entry(ANYONE, "PUT", "usual", changes={}, address=""))
     first = await log.read(Wanted(what="rare"), after=None, limit=10)
     assert first.entries == []
     second = await log.read(Wanted(what="rare"), after=first.next, limit=10)
@@ -221,7 +221,9 @@ async def test_entries_outlive_the_process(tmp_path: Path) -> None:
     clock = ManualClock()
     store = await SqliteStore.open(tmp_path / "store")
     log = AuditLog(store, clock)
-    made = [await log.add(ANYONE, "PUT", f"rates/{number}", changes={}, address="") for number in range(600)]
+    made = [log.entry(ANYONE, "PUT", f"rates/{number}", changes={}, address="") for number in range(600)]
+    for entry in made:
+        await log.add(entry)
     await log.complete(made[0], 200)
     await store.close()
     store = await SqliteStore.open(tmp_path / "store")

@@ -9,6 +9,8 @@ from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import World, problem, running
 from tests.unit.admin.deliveries.jobs import DEAD, attempt_all, balanced, items, job, start
 
+BILLING_ONLY = {"subscriptions": ["billing"], "reason": "the shop is back"}
+
 
 async def resent(world: World) -> dict[str, tuple[int, int]]:
     """Return for each message the generation it reached and the attempts that it had."""
@@ -80,3 +82,52 @@ async def test_a_store_that_is_away_for_a_while_is_waited_for(world: World, clie
     found = await job(client, job_id)
     assert (found["state"], found["counts"]["delivered"]) == ("done", 30)
     assert {one.id: (1, 2) for one in sent} == await resent(world)
+
+
+async def test_a_resend_of_one_message_is_one_write(world: World) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with world.client() as client:
+        world.store.left = 1
+        answer = await client.post(f"/messages/{sent.id}/resend", json=BILLING_ONLY)
+        assert answer.status_code == 202
+        assert not world.store.down
+        world.store.left = None
+        entry = (await client.get("/audit")).json()["items"][0]
+        assert (entry["resource"], entry["status"]) == (f"messages/{sent.id}/resend", 202)
+        assert {name: each["after"] for name, each in entry["changes"].items()} == BILLING_ONLY
+        found = await job(client, answer.json()["id"])
+        assert (found["state"], found["counts"]["selected"], found["counts"]["waiting"]) == ("waiting", 1, 1)
+    assert await resent(world) == {sent.id: (1, 1)}
+
+
+async def test_a_resend_of_one_message_that_a_crash_cut_off_goes_on_after_a_restart(world: World) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with world.client() as client:
+        world.store.dies_within = True
+        problem(await client.post(f"/messages/{sent.id}/resend", json=BILLING_ONLY), 503)
+    world.store.dies_within = world.store.down = False
+    assert await resent(world) == {sent.id: (0, 1)}
+    world.restart()
+    await world.registry.load()
+    async with running(world) as client:
+        await world.clock.advance(1)
+        await attempt_all(world, Status.DELIVERED)
+        await world.clock.advance(1)
+        (found,) = (await client.get("/resends")).json()["items"]
+        assert (found["state"], found["counts"]["delivered"]) == ("done", 1)
+        delivery = (await client.get(f"/messages/{sent.id}")).json()["deliveries"][0]
+        assert [(one["job"], one["reason"]) for one in delivery["resends"]] == [(found["id"], "the shop is back")]
+    assert await resent(world) == {sent.id: (1, 2)}
+
+
+async def test_a_resend_of_one_message_that_is_refused_leaves_an_entry_and_no_job(world: World) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with world.client() as client:
+        for name, status in (("nobody", 404), (5, 422)):
+            body = {"subscriptions": [name]}
+            problem(await client.post(f"/messages/{sent.id}/resend", json=body), status)
+        entries = (await client.get("/audit")).json()["items"][:2]
+        assert [(one["status"], one["outcome"]) for one in entries] == [(422, "refused"), (404, "refused")]
+        assert (await client.get("/resends")).json()["items"] == []
+        world.store.down = True
+        problem(await client.post(f"/messages/{sent.id}/resend"), 503)
