@@ -1,4 +1,8 @@
-"""Unfinished work by due time, in ``control.db``."""
+"""Unfinished work by due time, in ``control.db``.
+
+Leases are not synced: a crash of the host ends all processes that could have them. Neither is the end of a row whose
+delivery is finished in its trace, which is synced, and is asked for before a row is used.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +64,11 @@ class Compensations:
         rows: Sequence[Compensation],
         endings: dict[LaneKey, list[Ending]],
         documents: Sequence[DocumentWrite] = (),
+        *,
+        synced: bool = True,
     ) -> None:
         """Write documents, delete rows of finished deliveries, insert rows where they are newer; one transaction."""
-        await self._control.run(partial(_change, rows=rows, endings=endings, documents=documents))
+        await self._control.run(partial(_change, rows=rows, endings=endings, documents=documents), synced=synced)
 
     async def finish(self, rows: Sequence[Compensation]) -> None:
         """Delete rows of this or a smaller generation."""
@@ -85,11 +91,11 @@ class Compensations:
         if limit <= 0 or not room:
             return []
         leasing = partial(_lease, now=now, until=until, room=room, limit=limit, owner=owner, over=over)
-        return await self._control.run(leasing)
+        return await self._control.run(leasing, synced=False)
 
     async def reclaim(self, owner: str) -> int:
         """End all leases of an owner."""
-        return await self._control.run(partial(_reclaim, owner=owner))
+        return await self._control.run(partial(_reclaim, owner=owner), synced=False)
 
     async def rewind(self, now: int, skew: int) -> int:
         """Keep the waits of rows that were set when the clock was ahead."""
@@ -100,7 +106,7 @@ class Compensations:
 
     async def unlease(self, rows: Sequence[Compensation]) -> None:
         """Give rows back that no later lease has taken."""
-        await self._control.run(partial(_unlease, rows=rows))
+        await self._control.run(partial(_unlease, rows=rows), synced=False)
 
     async def ordered_keys(self, lane: LaneKey, after: str | None, limit: int) -> list[KeyRows]:
         """Return the keys with rows that keep an order."""

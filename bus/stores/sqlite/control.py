@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -23,6 +23,11 @@ Job = Callable[[apsw.Connection], Any]
 _NAME: Final = "control.db"
 
 
+class _Task(NamedTuple):
+    job: Job
+    synced: bool
+
+
 class Control:
     """The file of unfinished work and documents; nothing of it is kept in memory, for other processes change it."""
 
@@ -33,20 +38,27 @@ class Control:
         self._reader.set_busy_timeout(0)
         self._turn = turn
         self._executor = executor
-        self._jobs: Gathering[Job, Any] = Gathering(self._commit, limit=256)
+        self._jobs: Gathering[_Task, Any] = Gathering(self._commit, limit=256)
+        self._is_synced = True
 
     async def read(self, query: str, bindings: tuple[Any, ...] = ()) -> list[Any]:
         """Return all rows of a short query over what is committed."""
         with translating(_NAME):
             return await patiently(lambda: self._reader.execute(query, bindings).fetchall())
 
-    async def run(self, job: Callable[[apsw.Connection], Result]) -> Result:
+    async def run(self, job: Callable[[apsw.Connection], Result], *, synced: bool = True) -> Result:
         """Run a job in a transaction and return its result once that is durable.
 
         A ``BusError`` that the job raises before it changes anything is the caller's alone; every other error
         undoes the whole transaction.
+
+        Parameters
+        ----------
+        synced
+            False for a change that costs no fsync of its own: a crash of the host, though not of the process, may
+            undo it until the next one that is synced.
         """
-        result: Result = await self._jobs.add(job)
+        result: Result = await self._jobs.add(_Task(job, synced))
         return result
 
     async def close(self) -> None:
@@ -57,18 +69,25 @@ class Control:
             await self._in_thread(self._writer.close)
         self._turn.close()
 
-    async def _commit(self, jobs: list[Job]) -> list[Any]:
+    async def _commit(self, tasks: list[_Task]) -> list[Any]:
         with translating(_NAME):
             async with self._turn.held():
+                self._sync(any(task.synced for task in tasks))
                 await patiently(partial(self._writer.execute, "BEGIN IMMEDIATE"))
                 try:
                     self._check_present()
-                    results = [self._result_of(job) for job in jobs]
+                    results = [self._result_of(task.job) for task in tasks]
                     await self._in_thread(partial(self._writer.execute, "COMMIT"))
                 except BaseException:
                     self._roll_back()
                     raise
         return results
+
+    def _sync(self, synced: bool) -> None:
+        """Choose whether the next commit waits for the disk."""
+        if synced != self._is_synced:
+            self._writer.pragma("synchronous", "FULL" if synced else "NORMAL")
+            self._is_synced = synced
 
     def _check_present(self) -> None:
         if inode_of(self._writer.filename) != self._inode:

@@ -86,7 +86,7 @@ class TraceWriter:
             self._open_partitions.discard(partition)
 
     async def _compensate(self, merges: Sequence[Merge], documents: Sequence[DocumentWrite]) -> None:
-        """Write documents and the rows of unfinished deliveries, delete those of finished ones; durable on return.
+        """Write documents and the rows of unfinished deliveries, durable on return; delete those of finished ones.
 
         An outcome that repeats after its delivery was finished makes no row; no other process can finish it in
         between, since that takes the turn. Nothing is written for finished deliveries of a subscription without rows.
@@ -104,7 +104,7 @@ class TraceWriter:
                     if lane in holding:
                         endings[lane].append((key, ended))
         if rows or endings or documents:
-            await self._compensations.change(rows, endings, documents)
+            await self._compensations.change(rows, endings, documents, synced=bool(rows or documents))
 
 
 def _split(calls: list[Call]) -> list[tuple[Label, list[Keyed]]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from bus.domain.delivery.delivery import Outcome, Status
@@ -223,3 +224,28 @@ def test_a_page_of_documents_costs_the_same_wherever_it_begins(prefix: str, afte
     assert len(rows) == 5
     assert min(key for key, _, _ in rows) > after
     assert hundreds < 10
+
+
+async def test_leases_and_the_ends_of_rows_cost_no_fsync_of_their_own(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path)
+
+    def is_synced() -> bool:
+        return bool(store._control._writer.pragma("synchronous") == 2)
+
+    sent = message()
+    failed, delivered = (outcome(sent, "billing", status) for status in (Status.RETRYING, Status.DELIVERED))
+    await store.write([sent, failed])
+    assert is_synced()
+    rows = await store.lease(failed.due_at, failed.due_at + 60_000, {LANE: 1}, 1, owner="one")
+    assert len(rows) == 1
+    assert not is_synced()
+    await store.write([msgspec.structs.replace(delivered, attempts=2)])
+    assert not is_synced()
+    assert await store.due(NOON) == {}
+    await store.write([outcome(sent, "mail", Status.RETRYING), delivered])
+    assert is_synced()
+    await store.reclaim("one")
+    assert not is_synced()
+    await asyncio.gather(store.put("c", "k", b""), store.reclaim("one"))
+    assert is_synced()
+    await store.close()
