@@ -17,7 +17,7 @@ import msgspec
 from bus.domain.identity import id_time
 from bus.domain.searching.selection import Selection
 from bus.errors import Conflict, NotFound
-from bus.ports.store import DocumentStore, DocumentWrite
+from bus.ports.store import DocumentWrite, Store
 from bus.sentences import sentence
 
 JOBS: Final = "resends"
@@ -165,7 +165,7 @@ _items_decoder: Final = msgspec.json.Decoder(list[Item])
 class JobRepository:
     """Jobs, their orders and their items, as documents; items in chunks, since each document costs a commit."""
 
-    def __init__(self, documents: DocumentStore) -> None:
+    def __init__(self, documents: Store) -> None:
         self._documents = documents
 
     async def all(self) -> list[Job]:
@@ -215,6 +215,10 @@ class JobRepository:
     async def save_items(self, job_id: str, chunk: int, items: list[Item]) -> None:
         """Write a chunk; durable when it returns."""
         await self._documents.put(*chunk_document(job_id, chunk, items))
+
+    async def note(self, job: Job, chunk: int, items: list[Item]) -> None:
+        """Write a job with a chunk whose outcomes are in the traces, where they are read again if this is lost."""
+        await self._documents.note([chunk_document(job.id, chunk, items), job_document(job)])
 
     async def orphans(self, before: int, known: Collection[str]) -> set[str]:
         """Return the ids in the oldest chunks of items whose job was made before a time (ms) but never written."""

@@ -185,11 +185,10 @@ class Work:
         """Write a chunk whose waiting items have outcomes now; return how many have."""
         ended = [item for item in waiting if item.outcome != "waiting"]
         if ended:
-            await self._repository.save_items(self._job.id, chunk, items)
             for item in ended:
                 self._job.counts.move("waiting", item.outcome)
             self._is_over()
-            await self._repository.save(self._job)
+            await self._repository.note(self._job, chunk, items)
         return len(ended)
 
     async def _look(self, item: Item) -> bool:

@@ -349,6 +349,13 @@ class DocumentStore(Protocol):
 class Store(DeliveryStore, DocumentStore, Protocol):
     """Everything a store does."""
 
+    async def note(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents that can be made again from the rest of the store: all of them, the first ones, or none.
+
+        A crash of this process does not undo it. One of a host may, until something else is written.
+        """
+        ...
+
     async def close(self) -> None:
         """Commit what is pending and give up the connections."""
         ...

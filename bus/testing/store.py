@@ -62,8 +62,7 @@ class MemoryStore:
 
     async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents."""
-        for document in documents:
-            await MemoryStore.put(self, *document)
+        await MemoryStore.note(self, documents)
         for write in writes:
             if isinstance(write, Message):
                 if merge_message(self._trace_of(write.id, write), write):
@@ -331,6 +330,11 @@ class MemoryStore:
             raise changed_meanwhile(collection, key, present, version)
         self._documents[collection, key] = Document(key, present + 1, value)
         return present + 1
+
+    async def note(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents."""
+        for document in documents:
+            await MemoryStore.put(self, *document)
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; whether it was there."""

@@ -260,6 +260,10 @@ class MongodbStore:
         """Write a document and return its new version; a majority has it in its journal when it returns."""
         return await self._documents.put(collection, key, value, version=version)
 
+    async def note(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents in one bulk; a majority has them in its journal when it returns."""
+        await self._documents.put_all(documents)
+
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; whether it was there."""
         return await self._documents.delete(collection, key)

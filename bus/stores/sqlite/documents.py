@@ -36,9 +36,9 @@ class Documents:
         """Write a document; durable when it returns."""
         return await self._control.run(partial(_put, collection=collection, key=key, value=value, version=version))
 
-    async def put_all(self, documents: Sequence[DocumentWrite]) -> None:
-        """Write documents in one transaction; durable when it returns."""
-        await self._control.run(partial(put_all, documents=documents))
+    async def put_all(self, documents: Sequence[DocumentWrite], *, synced: bool = True) -> None:
+        """Write documents in one transaction; durable when it returns if it is ``synced``."""
+        await self._control.run(partial(put_all, documents=documents), synced=synced)
 
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; durable when it returns."""

@@ -230,6 +230,10 @@ class SqliteStore:
         """Write a document and return its new version; durable when it returns."""
         return await self._documents.put(collection, key, value, version=version)
 
+    async def note(self, documents: Sequence[DocumentWrite]) -> None:
+        """Write documents in one transaction, without an fsync of its own."""
+        await self._documents.put_all(documents, synced=False)
+
     async def delete(self, collection: str, key: str) -> bool:
         """Delete a document; whether it was there."""
         return await self._documents.delete(collection, key)

@@ -62,3 +62,6 @@ class DocumentContract:
         await store.write([], [DocumentWrite("d", "n", b"4"), DocumentWrite("d", "n", b"5")])
         assert await store.get("d", "n") == Document("n", 3, b"5")
         await store.write([], [])
+        await store.note([DocumentWrite("d", "n", b"6"), DocumentWrite("e", "m", b"7")])
+        assert await store.get("d", "n") == Document("n", 4, b"6")
+        assert await store.get("e", "m") == Document("m", 1, b"7")

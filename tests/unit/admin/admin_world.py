@@ -89,6 +89,10 @@ class FickleStore(MemoryStore):
         await self._change()
         return await super().put(collection, key, value, version=version)
 
+    async def note(self, documents):
+        await self._change()
+        await super().note(documents)
+
     async def get(self, collection, key):
         self._check()
         return await super().get(collection, key)
