@@ -176,8 +176,12 @@ class Spool(Protocol):
         """
         ...
 
-    def ack(self, consumer: str, records: Sequence[Record]) -> None:
-        """Finish claimed records. Durable with the next commit, which follows at once; may be called twice."""
+    def ack(self, consumer: str, records: Sequence[Record], *, synced: bool = True) -> None:
+        """Finish claimed records. Durable with the next commit, which follows at once; may be called twice.
+
+        With ``synced`` False that commit costs no fsync: a crash of the host, though not of the process, may undo the
+        ack until the next commit that has one. For a consumer that may do again what it did.
+        """
         ...
 
     def release(self, consumer: str, records: Sequence[Record]) -> None:

@@ -122,10 +122,10 @@ class AsyncSpool:
             self._driver.on_error(error)
             return []
 
-    def ack(self, consumer: str, records: Sequence[Record]) -> None:
-        """Finish claimed records; durable with the next commit, a few milliseconds later at most."""
+    def ack(self, consumer: str, records: Sequence[Record], *, synced: bool = True) -> None:
+        """Finish claimed records; durable with the next commit, a few milliseconds later at most; see the port."""
         self._engine.ack(consumer, records)
-        self._driver.linger()
+        self._driver.linger(synced=synced)
 
     def release(self, consumer: str, records: Sequence[Record]) -> None:
         """Give claimed records back; they are the next to be claimed."""

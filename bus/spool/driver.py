@@ -41,6 +41,7 @@ class Driver:
         self.busy = False
         self._scheduled = False
         self._hurries = False
+        self._syncs = False
         self._timer: asyncio.TimerHandle | None = None
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._ready_waiters: dict[tuple[Section, str], list[_Waiter]] = {}
@@ -115,13 +116,14 @@ class Driver:
 
     def kick(self) -> None:
         """Commit as soon as the loop has gathered what is ready now."""
-        self._hurries = True
+        self._hurries = self._syncs = True
         if not (self.busy or self._scheduled):
             self._scheduled = True
             self.loop.call_soon(self._cycle)
 
-    def linger(self) -> None:
-        """Commit in a moment, unless something urgent does so earlier."""
+    def linger(self, *, synced: bool = True) -> None:
+        """Commit in a moment, unless something urgent does so earlier; without an fsync if all ask for none."""
+        self._syncs |= synced
         if self._timer is None and not (self.busy or self._scheduled):
             self._timer = self.loop.call_later(LINGER, self._cycle)
 
@@ -134,11 +136,13 @@ class Driver:
         self._cancel_timer()
         self._scheduled = False
         engine = self.engine
-        if self.busy or engine.closed or engine.failed is not None or not engine.gathered.pending:
+        if self.busy or engine.closed or engine.failed is not None:
             return
-        self._hurries = False
+        if not (engine.gathered.pending or (self._syncs and not engine.gathered.is_synced)):
+            return
+        synced, self._hurries, self._syncs = self._syncs, False, False
         try:
-            engine.write()
+            engine.write(synced=synced)
         except apsw.Error as error:
             self.on_error(error)
             return
@@ -174,12 +178,13 @@ class Driver:
         if self._hurries or engine.cursors.ending or self.is_closed:
             self.kick()
         elif engine.gathered.pending:
-            self.linger()
+            self.linger(synced=False)
 
     def on_error(self, error: Exception) -> None:
         """Do what helps after SQLite failed: wait, relieve a full disk, salvage the file, or give up."""
         kind = outcome(error)
         engine = self.engine
+        self._syncs = True
         entries = engine.abort(keep=kind in ("busy", "corrupt"))
         if kind == "full":
             self._refuse(entries, full_error(self.engine.directory))

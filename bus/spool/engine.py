@@ -160,9 +160,12 @@ class Engine:
 
     # The transaction
 
-    def write(self) -> None:
-        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called."""
-        self.gathered.write(self.file)
+    def write(self, *, synced: bool = True) -> None:
+        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called.
+
+        Without ``synced`` its commit costs no fsync if it holds acks alone, and a crash of the host may undo it.
+        """
+        self.gathered.write(self.file, synced=synced)
 
     def commit(self) -> None:
         """Make the transaction durable; may run in another thread."""
@@ -171,7 +174,8 @@ class Engine:
     def committed(self) -> Batch:
         """Take over what became durable; returns the batch, whose entries can be answered."""
         batch = self.gathered.committed()
-        self._mark.commit(self.file.wal_pages, len(batch.rows))
+        if batch.synced:
+            self._mark.commit(self.file.wal_pages, len(batch.rows))
         return batch
 
     def _appended(self) -> int:

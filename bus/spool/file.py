@@ -1,7 +1,8 @@
 """The SQLite file of a spool: SQL and nothing else.
 
-One connection, WAL, synchronous=FULL. Nothing here decides anything; the cursors do. Checkpoints are explicit,
-because SQLite's automatic ones hide a failed fsync, and closing never checkpoints, because that would retry one.
+One connection, WAL, synchronous=FULL but for transactions that hold acks alone. Nothing here decides anything; the
+cursors do. Checkpoints are explicit, because SQLite's automatic ones hide a failed fsync, and closing never
+checkpoints, because that would retry one.
 """
 
 from __future__ import annotations
@@ -124,6 +125,7 @@ class SpoolFile:
         self.path = path
         self.wal_pages = 0
         self.has_all = False
+        self._mode = self.synchronous
         if vfs is None:
             make_private(path)
         self.db = apsw.Connection(str(path), vfs=vfs)
@@ -300,8 +302,12 @@ class SpoolFile:
 
     # Writing; between begin and commit
 
-    def begin(self) -> None:
-        """Open the transaction."""
+    def begin(self, *, synced: bool = True) -> None:
+        """Open a transaction, whose commit waits for the disk if it is ``synced``."""
+        mode = self.synchronous if synced else "NORMAL"
+        if mode != self._mode:
+            self.db.pragma("synchronous", mode)
+            self._mode = mode
         self.db.execute("BEGIN IMMEDIATE")
 
     def insert(self, rows: Sequence[Row]) -> None:

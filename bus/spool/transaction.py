@@ -42,9 +42,13 @@ class Entry:
 
 @dataclass
 class Batch:
-    """What one transaction carries, so that it can be taken back."""
+    """What one transaction carries, so that it can be taken back.
+
+    ``synced`` says that its commit waits for the disk.
+    """
 
     changes: int
+    synced: bool
     entries: list[Entry] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     doomed: list[int] = field(default_factory=list)
@@ -60,8 +64,8 @@ class Batch:
 class Transactions:
     """The gathered appends and the one transaction under way.
 
-    ``durable`` is the cursors's count of changes as of the last commit; ``unmarked`` asks for the mark of an
-    unclean end to be stored.
+    ``durable`` is the cursors's count of changes as of the last commit that waited for the disk, which the last one
+    did if ``is_synced``; ``unmarked`` asks for the mark of an unclean end to be stored.
     """
 
     def __init__(self, cursors: Cursors, damage: Damage, *, unmarked: bool) -> None:
@@ -71,6 +75,7 @@ class Transactions:
         self.entries: list[Entry] = []
         self.batch: Batch | None = None
         self.durable = 0
+        self.is_synced = True
 
     @property
     def pending(self) -> bool:
@@ -82,7 +87,7 @@ class Transactions:
 
     def is_settled(self, changes: int) -> bool:
         """Whether the first so many changes are durable."""
-        return self.durable >= changes or (self.batch is None and not self.pending)
+        return self.durable >= changes or (self.batch is None and not self.pending and self.is_synced)
 
     def add(self, entry: Entry) -> None:
         """Have an append be part of the next transaction."""
@@ -135,10 +140,13 @@ class Transactions:
             for cursor in lane.cursors.values():
                 cursor.pending += added
 
-    def write(self, file: SpoolFile) -> None:
-        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called."""
+    def write(self, file: SpoolFile, *, synced: bool) -> None:
+        """Put everything gathered into a transaction; raises apsw errors, after which `abort` must be called.
+
+        It is synced as well if it holds anything but acks.
+        """
         cursors = self.cursors
-        batch = self.batch = Batch(cursors.changes, self.entries)
+        batch = self.batch = Batch(cursors.changes, synced, self.entries)
         self.entries = []
         self._number(batch)
         if cursors.ending:
@@ -155,10 +163,12 @@ class Transactions:
                 lane.stored = True
         cursors.touched = {}
         cursors.dirty = {}
+        more = batch.entries or batch.fresh or batch.damage or batch.dropped or batch.gone or batch.swept
+        batch.synced = synced or self.unmarked or bool(more)
         self._store(file, batch)
 
     def _store(self, file: SpoolFile, batch: Batch) -> None:
-        file.begin()
+        file.begin(synced=batch.synced)
         if batch.rows:
             file.insert(batch.rows)
         if batch.doomed:
@@ -173,7 +183,8 @@ class Transactions:
             file.drop_cursors(batch.dropped)
         if batch.cursors:
             file.save_cursors([cursor_row(cursor) for cursor, _ in batch.cursors])
-        if self.unmarked:
+        # A commit that changes nothing does not wait for the disk, as one for acks that were not synced has to.
+        if self.unmarked or not (batch.rows or batch.doomed or batch.lanes or batch.cursors):
             file.save_tallies([TallyRow(-1, 0, 0, 0, 0)])
 
     def commit(self, file: SpoolFile) -> None:
@@ -189,7 +200,9 @@ class Transactions:
         assert batch is not None  # noqa: S101
         self.batch = None
         self.unmarked = False
-        self.durable = batch.changes
+        self.is_synced = batch.synced
+        if batch.synced:
+            self.durable = batch.changes
         cursors = self.cursors
         cursors.cache.add(batch.rows)
         for cursor, position in batch.cursors:

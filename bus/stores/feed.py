@@ -122,10 +122,10 @@ class Source:
             self.follower.returned(records)
 
     def finish(self, records: Sequence[Record]) -> None:
-        """Ack records that the store has."""
+        """Ack records that the store has; after a crash of the host some of them are written again."""
         if self.follower is not None:
             self.follower.written(records)
-        self.spool.ack(self._consumer, records)
+        self.spool.ack(self._consumer, records, synced=False)
 
 
 def _as_it_is(_: Record, write: Message | Outcome) -> Message | Outcome:

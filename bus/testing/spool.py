@@ -145,7 +145,7 @@ class MemorySpool:
         positions = sorted((one for one in waiting if before is None or one < before), reverse=True)
         return [place.records[position] for position in positions[:limit]] if place is not None else []
 
-    def ack(self, consumer: str, records: Sequence[Record]) -> None:
+    def ack(self, consumer: str, records: Sequence[Record], *, synced: bool = True) -> None:  # noqa: ARG002
         """Finish claimed records."""
         self._check()
         for record in records:

@@ -38,9 +38,9 @@ class Faulty(SpoolFile):
         self._meet("insert")
         super().insert(rows)
 
-    def begin(self) -> None:
+    def begin(self, *, synced: bool = True) -> None:
         self._meet("begin")
-        super().begin()
+        super().begin(synced=synced)
 
     def commit(self) -> None:
         self._meet("commit")

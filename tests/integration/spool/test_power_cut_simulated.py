@@ -13,6 +13,7 @@ import pytest
 
 from bus.errors import SpoolFailed
 from bus.spool import AsyncSpool, BlockingSpool, Options
+from bus.spool.driver import LINGER
 from bus.spool.recovery.restore import FAILED
 from tests.integration.spool.faulty_vfs import FaultyVfs, PowerIsOff
 from tests.integration.spool.history import LANES, History, drain, number_of, record
@@ -111,7 +112,7 @@ async def _consume(spool: Spool, vfs: FaultyVfs, random: Random, history: Histor
         for lane in spool.lanes("send"):
             records = await spool.claim("send", 4, lane)
             history.add("ack", [number_of(found.payload) for found in records])
-            spool.ack("send", records)
+            spool.ack("send", records, synced=random.random() < 0.5)
         if random.random() < 0.3:
             acked = set(history.acked)
             await spool.settle()
@@ -167,3 +168,26 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, workload: Workload, seed: 
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_acknowledged_is_lost_at_length(tmp_path: Path, workload: Workload, seed: int) -> None:
     assert sweep(tmp_path, workload, seed=seed, step=3) == []
+
+
+@pytest.mark.parametrize("settles", [False, True])
+async def test_an_ack_without_an_fsync_is_lost_at_most_until_it_is_settled(tmp_path: Path, settles: bool) -> None:
+    vfs = FaultyVfs(f"faulty-{next(NAMES)}", Random(0), cut_at=-1)
+    spool = await AsyncSpool.open(tmp_path / "spool", Options(vfs=vfs.name))
+    await spool.append([record(0), record(1)])
+    spool.ack("send", await spool.claim("send", 1, LANES[0]))
+    await spool.settle()
+    spool.ack("send", await spool.claim("send", 1, LANES[1]), synced=False)
+    await asyncio.sleep(2 * LINGER)
+    assert not spool._engine.gathered.pending
+    assert any(disk.pending for disk in vfs.disks.values())
+    if settles:
+        await asyncio.wait_for(spool.settle(), 5)
+    for disk in vfs.disks.values():
+        disk.pending.clear()  # the power goes, with all that was not synced
+    vfs.cut()
+    spool._engine.crash()
+    vfs.restore()
+    with BlockingSpool(tmp_path / "spool") as found:
+        assert drain(found) == ([] if settles else [1])
+        assert found.stats().damaged == 0
