@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from admin.repair.jobs import JobRepository
 from bus.domain.delivery.delivery import Status
 from tests.unit.admin.admin_world import World, problem, running
 from tests.unit.admin.deliveries.jobs import DEAD, attempt_all, balanced, items, job, start
@@ -118,6 +119,33 @@ async def test_a_resend_of_one_message_that_a_crash_cut_off_goes_on_after_a_rest
         delivery = (await client.get(f"/messages/{sent.id}")).json()["deliveries"][0]
         assert [(one["job"], one["reason"]) for one in delivery["resends"]] == [(found["id"], "the shop is back")]
     assert await resent(world) == {sent.id: (1, 2)}
+
+
+async def test_a_resend_of_one_message_that_the_store_cut_off_goes_on_when_it_is_back(world: World) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with running(world) as client:
+        await world.clock.settle()
+        world.store.dies_within = True
+        problem(await client.post(f"/messages/{sent.id}/resend", json=BILLING_ONLY), 503)
+        await world.clock.advance(1)
+        world.store.dies_within = world.store.down = False
+        await world.clock.advance(2)
+        await attempt_all(world, Status.DELIVERED)
+        await world.clock.advance(1)
+        (found,) = (await client.get("/resends")).json()["items"]
+        assert (found["state"], found["counts"]["delivered"]) == ("done", 1)
+    assert await resent(world) == {sent.id: (1, 2)}
+
+
+async def test_a_resend_of_one_message_reads_no_other_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    (sent,) = await world.written(1, Status.DEAD)
+    async with running(world) as client:
+        await world.clock.settle()
+        monkeypatch.setattr(JobRepository, "all", None)
+        job_id = (await client.post(f"/messages/{sent.id}/resend", json=BILLING_ONLY)).json()["id"]
+        await attempt_all(world, Status.DELIVERED)
+        await world.clock.advance(1)
+        assert (await job(client, job_id))["state"] == "done"
 
 
 async def test_a_resend_of_one_message_that_is_refused_leaves_an_entry_and_no_job(world: World) -> None:
