@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+import httpx
 import msgspec
 
 from tests.acceptance.attack.traces import lie_of
@@ -15,6 +18,7 @@ from tests.acceptance.hosts.producers import Answer, Producer, SdkProducer
 from tests.acceptance.hosts.world import PLAIN_CODE, STRICT_CODE, SUBSCRIPTIONS, World
 from tests.harness.checker import Span, cause_of
 from tests.harness.records import Call
+from tests.harness.waiting import wait_until
 
 # Seconds for which a fault has effects after its end: leases, time-outs, and retries under way.
 _AFTER: Final = 45.0
@@ -209,16 +213,27 @@ class _Traces:
     def __init__(self, world: World) -> None:
         self._admin = world.nodes[0].admin
         self._known: dict[str, Any] = {}
-        self.statuses = {
-            message["id"]: message["status"]
-            for code in world.codes
-            for message in self._admin.messages(destination=code)
-        }
+        self.statuses = {code: self._read(partial(self._statuses_of, code)) for code in world.codes}
 
     def deliveries(self, message_id: str) -> list[dict[str, Any]]:
         if message_id not in self._known:
-            self._known[message_id] = self._admin.trace(message_id)["deliveries"]
+            self._known[message_id] = self._read(lambda: self._admin.trace(message_id)["deliveries"])
         return list(self._known[message_id])
+
+    def _statuses_of(self, code: str) -> dict[str, str]:
+        return {message["id"]: message["status"] for message in self._admin.messages(destination=code)}
+
+    def _read(self, ask: Callable[[], Any]) -> Any:
+        """Return what the bus says; its store may be busy with what the run has left."""
+        found: list[Any] = []
+
+        def answers() -> bool:
+            with suppress(httpx.HTTPError):
+                found.append(ask())
+            return bool(found)
+
+        wait_until(answers, within=60, what="the store answers", every=1)
+        return found[0]
 
 
 def _lies(traces: _Traces, calls: Sequence[Call]) -> list[str]:
@@ -226,7 +241,8 @@ def _lies(traces: _Traces, calls: Sequence[Call]) -> list[str]:
     for call in calls:
         given[call.id, call.path.strip("/")][call.status] += 1
     done = {message_id for message_id, _ in given}
-    lies = [f"{one}: {traces.statuses.get(one, 'unknown')}" for one in done if traces.statuses.get(one) != "delivered"]
+    statuses = ChainMap(*traces.statuses.values())
+    lies = [f"{one}: {statuses.get(one, 'unknown')}" for one in done if statuses.get(one) != "delivered"]
     # Those that were delivered at once differ in nothing: some of them are enough.
     plain = {pair[0] for pair, answers in given.items() if answers == {_OK: 1}}
     plain -= {pair[0] for pair, answers in given.items() if answers != {_OK: 1}}
