@@ -163,6 +163,8 @@ class Settings(BaseSettings):
     nsq_lookupd, nsq_nsqd
         NSQ's servers, comma separated: ``HOST:HTTP_PORT`` of each nsqlookupd, ``HOST:TCP_PORT[/HTTP_PORT]`` of each
         nsqd. Without nsqds, messages go to every one that an nsqlookupd knows.
+    nsq_syncdisk
+        Of these topics: after so many messages a partition is written to disk; 0 for the nsqd's own.
     nsq_partitions, nsq_replication
         Of topics that the bus makes on a cluster of Youzan's fork.
     nsq_read_partitions
@@ -266,6 +268,7 @@ class Settings(BaseSettings):
     nsq_nsqd: str = ""
     nsq_partitions: int = Field(default=2, ge=1, le=255)
     nsq_replication: int = Field(default=1, ge=1, le=5)
+    nsq_syncdisk: int = Field(default=1, ge=0, le=100_000)
     nsq_read_partitions: str = ""
     nsq_tls: bool = False
     nsq_ca: Path | None = None

@@ -156,6 +156,7 @@ def _nsq(settings: Settings, quarantine: Quarantine, clock: Clock) -> Transport:
         compression=nsq.Compression(settings.nsq_compression),
         partitions=settings.nsq_partitions,
         replication=settings.nsq_replication,
+        syncdisk=settings.nsq_syncdisk,
         read_partitions=nsq.parse_partitions(settings.nsq_read_partitions),
     )
     return nsq.NsqTransport(config, quarantine, clock, random.random)

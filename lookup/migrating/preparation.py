@@ -124,5 +124,7 @@ def _creation(topic: str, partitions: int, other: Sight) -> dict[str, str | int]
         "topic": topic,
         "partition_num": partitions,
         "replicator": replicas if isinstance(replicas, int) and replicas > 0 else 1,
+        # A partition whose leader is killed may take no messages any more if it was not synced.
+        "syncdisk": 1,
     }
     return found | {name: "true" for flag, name in _FLAGS.items() if meta.get(flag)}

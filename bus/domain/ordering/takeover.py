@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bus.errors import InvalidMessage
+from bus.sentences import sentence
 
 LEAST: Final = 2.0
 MOST: Final = 3_600.0
@@ -15,5 +16,8 @@ OF_ROLE: Final = 6.0
 def check_takeover(seconds: float) -> float:
     """Return a time in seconds that a producer may ask for; raises ``InvalidMessage`` for another."""
     if not LEAST <= seconds <= MOST:  # NaN as well
-        raise InvalidMessage(f"takeover_after is {LEAST:g} to {MOST:g} seconds, or not set", field="takeover_after")
+        raise InvalidMessage(
+            sentence("takeover_after is {least} to {most} seconds, or not set", least=f"{LEAST:g}", most=f"{MOST:g}"),
+            field="takeover_after",
+        )
     return float(seconds)

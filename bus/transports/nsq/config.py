@@ -61,8 +61,9 @@ class NsqConfig(NamedTuple):
         move from one nsqd to another.
     lookup_interval, stats_interval
         How often the nsqlookupds, and each nsqd's figures, are asked.
-    partitions, replication
-        Of topics that the bus makes on a cluster of Youzan's fork.
+    partitions, replication, syncdisk
+        Of topics that the bus makes on a cluster of Youzan's fork: also after how many messages a partition is written
+        to disk, 0 for the nsqd's own setting.
     read_partitions
         Those that are consumed, and nothing besides; all when empty.
     """
@@ -80,6 +81,7 @@ class NsqConfig(NamedTuple):
     stats_interval: float = 1.0
     partitions: int = 2
     replication: int = 1
+    syncdisk: int = 1
     read_partitions: frozenset[int] = frozenset()
 
 

@@ -155,7 +155,7 @@ async def plan(cluster: FakeCluster, partitions: int, own: Sight, other: Sight =
 async def test_a_topic_of_the_fork_is_made_as_it_is_elsewhere_and_then_its_channels() -> None:
     cluster = FakeCluster()
     assert await plan(cluster, 2, sight()) == [
-        " /topic/create?topic=orders&partition_num=2&replicator=2&orderedmulti=true&extend=true"
+        " /topic/create?topic=orders&partition_num=2&replicator=2&syncdisk=1&orderedmulti=true&extend=true"
     ]
     here = {"exists": True, "partitions": 2, "meta": META}
     assert await plan(cluster, 2, sight("t:1/0", "t:2/1", **here)) == [

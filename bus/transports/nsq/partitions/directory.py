@@ -13,7 +13,7 @@ from bus.domain.routing.rooms import Access
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
 from bus.sentences import Said, said_by, sentence
-from bus.transports.nsq.config import Address, parse_lookupd
+from bus.transports.nsq.config import Address, NsqConfig, parse_lookupd
 from bus.transports.nsq.errors import NOT_LEADER, Answered, Disconnected, NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp
 
@@ -76,7 +76,7 @@ class Directory:
         answers = await self._ask(everybody, lambda address: self._http.lookup(address, topic, access))
         return union(answers) if answers else None
 
-    async def create(self, topic: str, partitions: int, replicas: int, *, is_ordered: bool) -> None:
+    async def create(self, topic: str, config: NsqConfig, *, is_ordered: bool) -> None:
         """Make a topic; one that is there is well.
 
         Raises
@@ -84,9 +84,7 @@ class Directory:
         NsqFault
             It was not made, or nobody knows.
         """
-        await self._change(
-            lambda leader: self._http.create_partitioned(leader, topic, partitions, replicas, is_ordered=is_ordered)
-        )
+        await self._change(lambda leader: self._http.create_partitioned(leader, topic, config, is_ordered=is_ordered))
 
     async def register(self, topic: str, channel: str) -> None:
         """Have a topic take a channel that it demands to be known before; raises ``NsqFault``."""

@@ -175,7 +175,7 @@ class Routes:
 
     async def _create(self, topic: str) -> None:
         is_ordered = self._topology.keeps_order(topic)
-        await self._directory.create(topic, self._config.partitions, self._config.replication, is_ordered=is_ordered)
+        await self._directory.create(topic, self._config, is_ordered=is_ordered)
         try:
             async with asyncio.timeout(self._config.timeout):
                 while not self.open_partitions(topic):
@@ -256,7 +256,8 @@ class Routes:
 
 def _missing(layout: Layout) -> Said:
     return sentence(
-        "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait",
+        "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait. If this lasts "
+        "although all nsqds run, start the one that was killed with -start-as-fix-mode=true (docs/nsq.md)",
         missing=len(layout.missing),
         count=layout.count,
         numbers=", ".join(map(str, layout.missing)),

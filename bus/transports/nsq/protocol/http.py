@@ -17,7 +17,7 @@ from bus.domain.routing.listlookup import PATH, Listed, read_listed
 from bus.domain.routing.rooms import Access
 from bus.network.http_client import bounded_client
 from bus.sentences import sentence
-from bus.transports.nsq.config import Address
+from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
 
 Answer = TypeVar("Answer")
@@ -161,11 +161,14 @@ class NsqHttp:
             return Lookup(refusal=error.code)
         return _readable(read_answer, content, lookupd, "/lookup")
 
-    async def create_partitioned(
-        self, lookupd: Address, topic: str, partitions: int, replicas: int, *, is_ordered: bool
-    ) -> None:
+    async def create_partitioned(self, lookupd: Address, topic: str, config: NsqConfig, *, is_ordered: bool) -> None:
         """Have the nsqlookupd that leads make a topic with partitions, unless it is there."""
-        query = {"topic": topic, "partition_num": str(partitions), "replicator": str(replicas)}
+        query = {
+            "topic": topic,
+            "partition_num": str(config.partitions),
+            "replicator": str(config.replication),
+            "syncdisk": str(config.syncdisk),
+        }
         await self._make("/topic/create", lookupd, query | ({"orderedmulti": "true"} if is_ordered else {}))
 
     async def register(self, lookupd: Address, topic: str, channel: str) -> None:

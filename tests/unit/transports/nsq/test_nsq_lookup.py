@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
-from bus.transports.nsq.config import Address
+from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import Disconnected
 from bus.transports.nsq.lag import reading_of
 from bus.transports.nsq.lookup import Found, Lookup
-from bus.transports.nsq.protocol.http import ChannelStats, Peer, TopicStats
+from bus.transports.nsq.protocol.http import ChannelStats, NsqHttp, Peer, TopicStats
 from bus.transports.nsq.topology import Lane, Topology
 
 A, B = Address("a", 4161), Address("b", 4161)
@@ -97,3 +99,21 @@ def test_lanes_are_what_is_demanded() -> None:
     topology.discard(mail)
     assert not topology.topics
     assert not topology.channels("orders")
+
+
+async def test_topics_of_the_fork_are_made_to_be_synced_to_disk() -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).splitlines()[0])
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    http = NsqHttp(None, 5)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        lookupd = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+        await http.create_partitioned(lookupd, "orders", NsqConfig(partitions=3), is_ordered=True)
+        await http.close()
+    query = "topic=orders&partition_num=3&replicator=1&syncdisk=1&orderedmulti=true"
+    assert asked == [f"POST /topic/create?{query} HTTP/1.1".encode()]
