@@ -16,7 +16,7 @@ from tests.harness.history import read_history
 from tests.harness.http import PLAIN
 from tests.harness.process import Child, module
 
-_PAUSE: Final = 0.25
+_PAUSE: Final = 0.5
 SDK_RATE: Final = 2.0
 _TIMEOUT: Final = 6.0
 _KEYS: Final = 4
