@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
@@ -18,9 +16,9 @@ from pymongo.errors import InvalidName, InvalidOperation, InvalidURI, ServerSele
 from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
 from pymongo.read_concern import ReadConcern
 
+from bus.call_watch import CallHangs, CallWatch
 from bus.errors import ConfigurationError
 from bus.stores.mongodb.errors import translate, translating
-from bus.waits import noticed
 
 Form = dict[str, Any]
 Collection = AsyncCollection[Form]
@@ -28,12 +26,8 @@ Value = TypeVar("Value")
 
 DATABASE: Final = "bus"
 DEADLINE: Final = 5.0  # seconds for one exchange with the server; the driver keeps it
-_GRACE: Final = 1.0  # seconds after its deadline until a call is abandoned
 _BATCH: Final = 1_000
 _MAJORITY: Final = ReadConcern("majority")
-_MOST_RENEWALS: Final = 3
-_log = logging.getLogger(__name__)
-end_process: Final = os._exit  # nothing is waited for: what should end is what hangs
 _TURN: Final = 0.02
 _SHORT: Final = 2.0  # seconds to find a server
 _SHORT_MS: Final = 2_000
@@ -104,8 +98,7 @@ class Connection:
         self._losses = _Losses()
         self._missed: ServerSelectionTimeoutError | None = None
         self._missed_at = 0.0
-        self._calls: set[asyncio.Task[Any]] = set()
-        self._renewals = 0  # since a call ended in time
+        self._call_watch = CallWatch("the client of MongoDB")
         self._client, self._database = self._open()
 
     def _open(self) -> tuple[AsyncMongoClient[Form], AsyncDatabase[Form]]:
@@ -159,18 +152,13 @@ class Connection:
         now = asyncio.get_running_loop().time
         if self._missed is not None and now() - self._missed_at < _KNOWN_AWAY and not self._has_server:
             raise translate(self._missed, what) from self._missed
-        client, call = self._client, self._start(self._within_deadline(work))
+        client = self._client
         with translating(what):
             try:
-                await asyncio.wait({call}, timeout=DEADLINE + _GRACE)
-                if not call.done():
-                    # After a suspension of this process the driver has not checked its deadline yet.
-                    await asyncio.wait({call}, timeout=_GRACE)
-                if not call.done():
-                    self._renew(client)
-                    raise TimeoutError
-                self._renewals = 0
-                return call.result()
+                return await self._call_watch.uncancelled(self._within_deadline(work), within=DEADLINE, client=client)
+            except CallHangs:
+                self._renew(client)
+                raise
             except ServerSelectionTimeoutError as missed:
                 # A copy: the traceback of the error itself would keep the documents of the failed call in memory.
                 self._missed, self._missed_at = ServerSelectionTimeoutError(str(missed)), now()
@@ -180,31 +168,12 @@ class Connection:
                     raise
                 raise TimeoutError from error  # another call has replaced the client
 
-    def _start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
-        """Start a call that continues when its caller is cancelled."""
-        call = asyncio.create_task(work)
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-        call.add_done_callback(noticed)
-        return call
-
     def _renew(self, stuck: AsyncMongoClient[Form]) -> None:
-        """Replace a client whose calls neither end nor fail; end the process if that has not helped.
-
-        Whatever was acknowledged is on disk, and a supervisor starts the process again.
-        """
+        """Replace a client whose calls neither end nor fail."""
         if stuck is self._client:
-            self._renewals += 1
-            if self._renewals > _MOST_RENEWALS:
-                _log.critical("calls to MongoDB neither end nor fail with a new client either; this process ends")
-                end_process(os.EX_SOFTWARE)
-            _log.error(
-                "calls to MongoDB neither end nor fail; the client is replaced (%d calls are abandoned)",
-                len(self._calls),
-            )
             self._losses.count += 1
             self._client, self._database = self._open()
-            self._start(stuck.close())
+            self._call_watch.start(stuck.close())
 
     async def _within_deadline(self, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         with pymongo.timeout(DEADLINE):
@@ -248,5 +217,4 @@ class Connection:
         # The driver forgets the socket of a monitor that is connecting at this moment; one turn later it has failed.
         await asyncio.sleep(_TURN)
         await self._client.close()
-        if self._calls:
-            await asyncio.wait(self._calls, timeout=DEADLINE)
+        await self._call_watch.finish(DEADLINE)

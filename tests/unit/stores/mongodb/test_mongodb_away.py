@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bus import call_watch
 from bus.errors import StoreUnavailable
 from bus.stores.mongodb import connection
 from bus.stores.mongodb.connection import Connection
@@ -109,7 +110,7 @@ async def test_a_client_whose_calls_do_not_end_is_replaced(
     away: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connection, "DEADLINE", 0.6)
-    monkeypatch.setattr(connection, "_GRACE", 0.1)
+    monkeypatch.setattr(call_watch, "GRACE", 0.1)
     before = away.database.client
     hung = [away.exchange("wait", asyncio.Event().wait) for _ in range(3)]
     monkeypatch.setattr(Connection, "_has_server", True)

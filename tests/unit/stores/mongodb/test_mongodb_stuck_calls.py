@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from bus import call_watch
 from bus.errors import StoreUnavailable
 from bus.stores.mongodb import connection as module
 from bus.stores.mongodb.connection import Connection
@@ -22,8 +23,8 @@ async def connection(monkeypatch: pytest.MonkeyPatch) -> Connection:
         raise Ended(code)
 
     monkeypatch.setattr(module, "DEADLINE", 0.02)
-    monkeypatch.setattr(module, "_GRACE", 0.01)
-    monkeypatch.setattr(module, "end_process", end)
+    monkeypatch.setattr(call_watch, "GRACE", 0.01)
+    monkeypatch.setattr(call_watch, "end_process", end)
     monkeypatch.setattr(Connection, "_has_server", True)
     return Connection("mongodb://127.0.0.1:9")
 
