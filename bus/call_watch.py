@@ -11,10 +11,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from bus.sentences import Said, joined, sentence
+from bus.sentences import Said, sentence
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -42,9 +43,10 @@ class CallWatch:
     def __init__(self, name: str) -> None:
         self._name = name
         self._calls: set[asyncio.Task[Any]] = set()
-        self._abandoned: set[asyncio.Task[Any]] = set()
+        self._abandoned: set[asyncio.Future[Any]] = set()
         self._stuck: object = None
-        self._renewals = 0  # since a call of another client ended
+        self._kind = ""
+        self._renewals = 0  # since a call of the kind that hung ended with another client
         self._reported_until = 0.0
 
     @property
@@ -55,7 +57,13 @@ class CallWatch:
         return sentence("{client}: calls neither ended nor failed; the client was replaced", client=self._name)
 
     async def call(
-        self, work: Coroutine[Any, Any, Value], *, within: float, client: object, cut: Callable[[], object]
+        self,
+        work: Coroutine[Any, Any, Value],
+        *,
+        within: float,
+        client: object,
+        cut: Callable[[], object],
+        kind: str = "",
     ) -> Value:
         """Return what comes of a call within so many seconds; it is cancelled at most once.
 
@@ -69,6 +77,8 @@ class CallWatch:
         cut
             Called when the call does not end although it was cancelled; cuts the client's connections, which makes
             every call fail that waits for a server.
+        kind
+            What the call does: a new client helps when it does the same.
 
         Raises
         ------
@@ -82,11 +92,37 @@ class CallWatch:
             await asyncio.wait({call}, timeout=within)
         finally:
             if is_late := not call.done():
-                await self._stop(call, client, cut)
-        self._judge(call, client)
+                await self.stop({call}, client=client, cut=cut, kind=kind)
+        self._judge(call, client, kind)
         if is_late and call.cancelled():
             raise TimeoutError
         return call.result()
+
+    async def stop(
+        self, calls: Collection[asyncio.Task[Any]], *, client: object, cut: Callable[[], object], kind: str = ""
+    ) -> None:
+        """Cancel calls that ``start`` began, then cut their connections; parameters as of ``call``.
+
+        Has a deadline, however often the caller is cancelled meanwhile. Those that do not end are abandoned.
+        """
+        interrupted: asyncio.CancelledError | None = None
+        for step in (partial(_cancel, calls), cut):
+            step()
+            until = time.monotonic() + GRACE
+            while (left := [call for call in calls if not call.done()]) and time.monotonic() < until:
+                try:
+                    await asyncio.wait(left, timeout=until - time.monotonic())
+                except asyncio.CancelledError as error:
+                    interrupted = error
+            if not left:
+                break
+        for call in calls:
+            if call.done():
+                self.ended(client, kind)
+            else:
+                self.report(call, client, kind)
+        if interrupted is not None:
+            raise interrupted
 
     async def uncancelled(self, work: Coroutine[Any, Any, Value], *, within: float, client: object) -> Value:
         """Return what comes of a call that has its own deadline; a caller that is cancelled leaves it to that.
@@ -101,8 +137,8 @@ class CallWatch:
         for seconds in (within + GRACE, GRACE):
             await asyncio.wait({call}, timeout=seconds)
         if not call.done():
-            self.hangs(call, client)
-        self._judge(call, client)
+            self.report(call, client, "")
+        self._judge(call, client, "")
         return call.result()
 
     def start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
@@ -118,14 +154,19 @@ class CallWatch:
         if self._calls:
             await asyncio.wait(self._calls, timeout=within)
 
-    def hangs(self, call: asyncio.Task[Any], client: object) -> None:
+    def ended(self, client: object, kind: str = "") -> None:
+        """Note that a call ended: a client that replaced another one works if the same call hung before."""
+        if client is not self._stuck and kind == self._kind:
+            self._renewals = 0
+
+    def report(self, call: asyncio.Future[Any], client: object, kind: str = "") -> None:
         """Report a call that neither ends nor fails; end the process if new clients have not helped.
 
         Whatever was acknowledged is on disk, and a supervisor starts the process again.
         """
         if client is self._stuck:
             return
-        self._stuck = client
+        self._stuck, self._kind = client, kind
         self._renewals += 1
         self._abandoned.add(call)
         call.add_done_callback(self._abandoned.discard)
@@ -139,34 +180,15 @@ class CallWatch:
             len(self._calls),
         )
 
-    async def _stop(self, call: asyncio.Task[Any], client: object, cut: Callable[[], object]) -> None:
-        """Cancel a call, then cut its connections; has a deadline, however often the caller is cancelled meanwhile."""
-        interrupted: asyncio.CancelledError | None = None
-        for step in (call.cancel, cut):
-            step()
-            until = time.monotonic() + GRACE
-            while not call.done() and (left := until - time.monotonic()) > 0:
-                try:
-                    await asyncio.wait({call}, timeout=left)
-                except asyncio.CancelledError as error:
-                    interrupted = error
-            if call.done():
-                break
-        else:
-            self.hangs(call, client)
-        if interrupted is not None:
-            raise interrupted
-
-    def _judge(self, call: asyncio.Task[Any], client: object) -> None:
+    def _judge(self, call: asyncio.Task[Any], client: object, kind: str) -> None:
         if not call.done():
             raise CallHangs("the call neither ends nor fails")
-        if client is not self._stuck:
-            self._renewals = 0
+        self.ended(client, kind)
 
 
-def troubles(watches: Iterable[CallWatch]) -> Said:
-    """Return which clients were replaced within the last minute; empty for none."""
-    return joined(trouble for call_watch in watches if (trouble := call_watch.trouble))
+def _cancel(calls: Collection[asyncio.Task[Any]]) -> None:
+    for call in calls:
+        call.cancel()
 
 
 def _retrieve(call: asyncio.Task[Any]) -> None:

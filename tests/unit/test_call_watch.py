@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator
 from typing import ClassVar
@@ -136,6 +137,15 @@ async def test_the_process_ends_when_new_clients_hang_in_a_row(call_watch: CallW
     assert ended.value.args == (os.EX_SOFTWARE,)
 
 
+async def test_another_call_that_ends_does_not_show_that_a_new_client_helps(call_watch: CallWatch) -> None:
+    for _ in range(MOST_RENEWALS):
+        with pytest.raises(CallHangs):
+            await hang(call_watch, object())
+        await call_watch.call(asyncio.sleep(0), within=5, client=object(), cut=lambda: None, kind="connecting")
+    with pytest.raises(Ended):
+        await hang(call_watch, object())
+
+
 async def test_the_process_ends_when_too_many_abandoned_clients_are_left(call_watch: CallWatch) -> None:
     for _ in range(MOST_ABANDONED):
         with pytest.raises(CallHangs):
@@ -159,3 +169,41 @@ async def test_a_call_that_must_not_be_cancelled_continues_without_its_caller(ca
     with pytest.raises(CallHangs):
         await call_watch.uncancelled(deaf(), within=0.01, client=CLIENT)
     assert deaf.cancellations == 0
+
+
+async def test_an_error_that_comes_with_the_end_of_the_caller_is_not_logged(
+    call_watch: CallWatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+
+    async def fail() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("no")
+
+    waiting = asyncio.create_task(call_watch.call(fail(), within=60, client=CLIENT, cut=lambda: None))
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    del waiting
+    gc.collect()
+    assert not caplog.records
+
+
+async def test_a_result_does_not_hide_that_the_caller_was_cancelled(call_watch: CallWatch) -> None:
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    begun = asyncio.Event()
+
+    async def work() -> str:
+        begun.set()
+        return await asyncio.wait_for(answer, 60)
+
+    waiting = asyncio.create_task(call_watch.call(work(), within=60, client=CLIENT, cut=lambda: None))
+    await begun.wait()
+    answer.set_result("late")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting

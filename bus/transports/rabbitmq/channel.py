@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -13,9 +13,8 @@ from pamqp.commands import Basic
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.sentences import sentence
+from bus.sentences import Sentence, sentence
 from bus.transports.rabbitmq.codec import read
-from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel
 from bus.transports.rabbitmq.settling import Settling
 
@@ -92,12 +91,14 @@ class ConsumerChannel:
             The broker does not answer, or the queue is not there.
         """
         await self.pause()
-        with answering(sentence("consuming {queue}", queue=self._queue)):
-            async with asyncio.timeout(self._within):
-                await self._channel.raw.basic_qos(prefetch_count=prefetch)
-                # Named here, since the broker may end it in the same breath in which it confirms it.
-                self._consumer = f"pier.{uuid.uuid4().hex}"
-                await self._channel.raw.basic_consume(self._queue, self._on_delivery, consumer_tag=self._consumer)
+
+        async def begin() -> None:
+            await self._channel.raw.basic_qos(prefetch_count=prefetch)
+            # Named here, since the broker may end it in the same breath in which it confirms it.
+            self._consumer = f"pier.{uuid.uuid4().hex}"
+            await self._channel.raw.basic_consume(self._queue, self._on_delivery, consumer_tag=self._consumer)
+
+        await self._call(sentence("consuming {queue}", queue=self._queue), begin())
         self.prefetch = prefetch
 
     async def pause(self) -> None:
@@ -105,9 +106,8 @@ class ConsumerChannel:
         if not self._consumer:
             return
         self.prefetch = 0
-        with answering(sentence("pausing {queue}", queue=self._queue)):
-            async with asyncio.timeout(self._within):
-                await self._channel.raw.basic_cancel(self._consumer)
+        doing = sentence("pausing {queue}", queue=self._queue)
+        await self._call(doing, self._channel.raw.basic_cancel(self._consumer))
         self._consumer = ""
 
     def finish(self, tags: Iterable[int]) -> None:
@@ -119,19 +119,23 @@ class ConsumerChannel:
         settlements = self._settling.take()
         if not settlements:
             return
-        with answering(sentence("acking on {queue}", queue=self._queue)):
-            async with asyncio.timeout(self._within):
-                for tag, up_to in settlements:
-                    await self._channel.raw.basic_ack(tag, multiple=up_to, wait=False)
+
+        async def ack() -> None:
+            for tag, up_to in settlements:
+                await self._channel.raw.basic_ack(tag, multiple=up_to, wait=False)
+
+        await self._call(sentence("acking on {queue}", queue=self._queue), ack())
 
     async def give_back(self, tags: Iterable[int]) -> None:
         """Return deliveries to the queue; raises as ``consume`` does."""
         returned = list(tags)
         self._settling.drop(returned)
-        with answering(sentence("giving back to {queue}", queue=self._queue)):
-            async with asyncio.timeout(self._within):
-                for tag in returned:
-                    await self._channel.raw.basic_nack(tag, requeue=True, wait=False)
+
+        async def nack() -> None:
+            for tag in returned:
+                await self._channel.raw.basic_nack(tag, requeue=True, wait=False)
+
+        await self._call(sentence("giving back to {queue}", queue=self._queue), nack())
 
     def end(self, reason: str) -> None:
         """Take no more deliveries."""
@@ -159,10 +163,12 @@ class ConsumerChannel:
         if not self._channel.is_closed:
             with suppress(TransportError):
                 await self.flush()
-                with answering(sentence("leaving {queue}", queue=self._queue)):
-                    async with asyncio.timeout(self._within):
-                        await self._channel.raw.basic_qos(prefetch_count=self.prefetch)
+                doing = sentence("leaving {queue}", queue=self._queue)
+                await self._call(doing, self._channel.raw.basic_qos(prefetch_count=self.prefetch))
             await self._channel.close()
+
+    async def _call(self, doing: Sentence, work: Coroutine[Any, Any, object]) -> None:
+        await self._channel.session.call(doing, work, within=self._within)
 
     async def _on_delivery(self, delivered: DeliveredMessage) -> None:
         delivery = delivered.delivery

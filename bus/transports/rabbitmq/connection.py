@@ -7,9 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import Said, sentence
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
@@ -55,6 +56,7 @@ class Connection:
         self._clock = clock
         self._prepare = prepare
         self._changed = changed
+        self._call_watch = CallWatch(f"the connection {name}")
         self._session: Session | None = None
         self._trouble: TransportError | None = TransportUnavailable(sentence("{name}: not connected yet", name=name))
         self._backoff = Backoff(_FIRST_BACKOFF, patience.longest_backoff, noise)
@@ -65,6 +67,11 @@ class Connection:
     def trouble(self) -> TransportError | None:
         """What is wrong with it; None while it is up."""
         return None if self.session is not None else self._trouble
+
+    @property
+    def replaced(self) -> Said:
+        """That it was replaced within the last minute since calls hung; empty when it was not."""
+        return self._call_watch.trouble
 
     @property
     def session(self) -> Session | None:
@@ -141,7 +148,12 @@ class Connection:
     async def _open(self, address: Address) -> Session:
         """Connect to one address and prepare the connection."""
         session = await Session.open(
-            self._url, address, self._name, heartbeat=self._patience.heartbeat, within=self._patience.connect
+            self._url,
+            address,
+            self._name,
+            self._call_watch,
+            heartbeat=self._patience.heartbeat,
+            within=self._patience.connect,
         )
         try:
             if self._prepare is not None:

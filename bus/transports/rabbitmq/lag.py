@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -15,7 +14,7 @@ from bus.sentences import sentence
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
-from bus.transports.rabbitmq.errors import Missing, answering
+from bus.transports.rabbitmq.errors import Missing
 from bus.transports.rabbitmq.feed import Feed
 from bus.transports.rabbitmq.names import Lane, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
@@ -199,9 +198,9 @@ class LagWatch:
 
     async def _count(self, session: Session, lane: Lane) -> None:
         channel = await self._open(session)
-        with answering(sentence("looking at {queue}", queue=queue_of(lane))):
-            async with asyncio.timeout(self._patience.answer):
-                ok = await channel.raw.queue_declare(queue=queue_of(lane), passive=True)
+        looking = channel.raw.queue_declare(queue=queue_of(lane), passive=True)
+        doing = sentence("looking at {queue}", queue=queue_of(lane))
+        ok = await session.call(doing, looking, within=self._patience.answer)
         self._note(lane, int(ok.message_count or 0), int(ok.consumer_count or 0))
 
     def _note(self, lane: Lane, ready: int, consumers: int) -> None:

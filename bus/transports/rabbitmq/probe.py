@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import suppress
 from typing import Final
 
 from aio_pika.exceptions import PublishError
 
 from bus.sentences import sentence
-from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel, Session
 
 _NOBODY: Final = "pier/probe"
@@ -38,13 +37,14 @@ class Probe:
         TransportError
             The broker does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
         """
-        with answering(sentence("{name} confirms nothing; it may be short of memory or disk", name=self._name)):
-            async with asyncio.timeout(self._within):
-                channel = await self._channel(session)
-                try:
-                    await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
-                except PublishError:
-                    return  # returned, so it answers
+
+        async def publish() -> None:
+            channel = await self._channel(session)
+            with suppress(PublishError):  # returned, so it answers
+                await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
+
+        doing = sentence("{name} confirms nothing; it may be short of memory or disk", name=self._name)
+        await session.call(doing, publish(), within=self._within)
 
     async def _channel(self, session: Session) -> Channel:
         if self._opened is None or self._opened[0] is not session or self._opened[1].is_closed:

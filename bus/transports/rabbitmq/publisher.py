@@ -153,7 +153,7 @@ class Publisher:
         if not numbers:
             return
         channel = await self._take(session)
-        tasks = [asyncio.create_task(self._send(session, channel, batch[n])) for n in numbers]
+        tasks = [session.start(self._send(session, channel, batch[n])) for n in numbers]
         # What is sent after the broker closed the connection, and before its channels are closed, is never answered.
         lost: asyncio.Future[Any] = asyncio.create_task(session.lost.wait())
         try:
@@ -161,9 +161,7 @@ class Publisher:
             await asyncio.wait([answered, lost], return_when=asyncio.FIRST_COMPLETED)
         finally:
             lost.cancel()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await session.stop(tasks, kind="publishing")
             verdicts = [
                 self._verdict(task, batch[n], alone=len(numbers) == 1) for n, task in zip(numbers, tasks, strict=True)
             ]
@@ -182,9 +180,11 @@ class Publisher:
 
     def _verdict(self, task: asyncio.Task[object], message: Message, *, alone: bool) -> Verdict | None:
         """Return what came of one message; None when its channel or connection went, so that nobody knows."""
-        error = None if task.cancelled() else task.exception()
+        if not task.done() or task.cancelled():
+            return None
+        error = task.exception()
         if error is None:
-            return None if task.cancelled() else Verdict.CONFIRMED
+            return Verdict.CONFIRMED
         if isinstance(error, PublishError):
             return self._returned(message)
         if isinstance(error, (DeliveryError, *_UNSENDABLE)) or (alone and isinstance(error, ChannelClosed)):

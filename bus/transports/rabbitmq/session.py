@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 import aio_pika
 import aiormq
@@ -12,13 +13,15 @@ from aio_pika.exceptions import InvalidFrameError
 from aiormq.connection import TransportFactory
 from yarl import URL
 
+from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused
-from bus.sentences import sentence
+from bus.sentences import Sentence, sentence
 from bus.transports.rabbitmq.addresses import Address
 from bus.transports.rabbitmq.config import ClusterUrl
 from bus.transports.rabbitmq.errors import answering
 
 _log = logging.getLogger(__name__)
+Value = TypeVar("Value")
 _GOODBYE: Final = 1.0
 _SCHEMES: Final = {False: "amqp", True: "amqps"}
 
@@ -26,9 +29,10 @@ _SCHEMES: Final = {False: "amqp", True: "amqps"}
 class Channel:
     """A channel, and the object that owns it: the library holds that one weakly, so somebody has to keep it."""
 
-    def __init__(self, owner: aio_pika.abc.AbstractChannel, raw: aiormq.Channel) -> None:
+    def __init__(self, owner: aio_pika.abc.AbstractChannel, raw: aiormq.Channel, session: Session) -> None:
         self._owner = owner
         self.raw = raw
+        self.session = session
 
     @property
     def is_closed(self) -> bool:
@@ -39,10 +43,12 @@ class Channel:
         """Close it as far as the broker answers; does nothing when it is closed already."""
         if self.is_closed:
             return
+
+        async def close() -> None:
+            await self._owner.close()
+
         try:
-            with answering(sentence("closing a channel")):
-                async with asyncio.timeout(_GOODBYE):
-                    await self._owner.close()
+            await self.session.call(sentence("closing a channel"), close(), within=_GOODBYE)
         except TransportError as error:
             _log.debug("%s", error)
 
@@ -64,6 +70,11 @@ class _Dialer(TransportFactory):
         )
         return reader, self.writer
 
+    def cut(self) -> None:
+        """Cut the connection, if there is one."""
+        if self.writer is not None:
+            self.writer.transport.abort()
+
 
 class _Connection(aio_pika.Connection):
     """The library's plain connection, dialled by us; it never reconnects by itself."""
@@ -84,12 +95,15 @@ class Session:
         Why it was lost.
     """
 
-    def __init__(self, connection: aio_pika.Connection, dialer: _Dialer, address: Address) -> None:
+    def __init__(
+        self, connection: aio_pika.Connection, dialer: _Dialer, address: Address, call_watch: CallWatch
+    ) -> None:
         if connection.transport is None:
             raise RuntimeError("the connection is not open")
         self._connection = connection
         self._raw = connection.transport.connection
         self._dialer = dialer
+        self._call_watch = call_watch
         self.address = address
         self.lost = asyncio.Event()
         self.reason = ""
@@ -97,7 +111,9 @@ class Session:
         self._closing.add_done_callback(self._on_closed)
 
     @classmethod
-    async def open(cls, url: ClusterUrl, address: Address, name: str, *, heartbeat: int, within: float) -> Session:
+    async def open(
+        cls, url: ClusterUrl, address: Address, name: str, call_watch: CallWatch, *, heartbeat: int, within: float
+    ) -> Session:
         """Connect to an address; ``name`` is what the broker's operator sees; both times are in seconds.
 
         Raises
@@ -110,8 +126,7 @@ class Session:
         opened = False
         try:
             with answering(sentence("connecting to {address}", address=str(address))):
-                async with asyncio.timeout(within):
-                    await connection.connect()
+                await call_watch.call(connection.connect(), within=within, client=dialer, cut=dialer.cut)
             opened = True
         except TransportRefused:
             raise
@@ -130,12 +145,33 @@ class Session:
         finally:
             if not opened:
                 await _abandon(connection, dialer)
-        return cls(connection, dialer, address)
+        return cls(connection, dialer, address, call_watch)
 
     @property
     def frame_max(self) -> int:
         """The largest frame in bytes; a message's properties must fit into one."""
         return int(self._raw.connection_tune.frame_max or 0)
+
+    async def call(self, doing: Sentence, work: Coroutine[Any, Any, Value], *, within: float) -> Value:
+        """Return what comes of a call of the library within so many seconds.
+
+        A call that does not end then, although it was cancelled, costs the connection.
+
+        Raises
+        ------
+        TransportError
+            The broker refuses, or does not answer in time.
+        """
+        with answering(doing):
+            return await self._call_watch.call(work, within=within, client=self, cut=self._cut, kind=doing.template)
+
+    def start(self, work: Coroutine[Any, Any, Value]) -> asyncio.Task[Value]:
+        """Start a call of the library that ``stop`` ends."""
+        return self._call_watch.start(work)
+
+    async def stop(self, calls: Sequence[asyncio.Task[Any]], *, kind: str) -> None:
+        """Cancel the calls that have not ended; one that does not end then costs the connection."""
+        await self._call_watch.stop(calls, client=self, cut=self._cut, kind=kind)
 
     async def channel(self, *, within: float, confirms: bool = False) -> Channel:
         """Open a channel.
@@ -145,29 +181,32 @@ class Session:
         TransportError
             It cannot be opened, or not in time.
         """
-        with answering(sentence("opening a channel to {address}", address=str(self.address))):
-            async with asyncio.timeout(within):
-                owner = self._connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-                await owner.initialize()
-                raw = await owner.get_underlay_channel()
+
+        async def opened() -> tuple[aio_pika.abc.AbstractChannel, aiormq.abc.AbstractChannel]:
+            owner = self._connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
+            await owner.initialize()
+            return owner, await owner.get_underlay_channel()
+
+        doing = sentence("opening a channel to {address}", address=str(self.address))
+        owner, raw = await self.call(doing, opened(), within=within)
         if not isinstance(raw, aiormq.Channel):
             raise TypeError(f"the client library uses a channel of its own: {type(raw)}")
-        return Channel(owner, raw)
+        return Channel(owner, raw, self)
+
+    def _cut(self) -> None:
+        self.abort("a call did not end in time")
 
     def abort(self, reason: str) -> None:
         """Cut the connection at once, as when nobody answers any more."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()
-        if self._dialer.writer is not None:
-            self._dialer.writer.transport.abort()
+        self._dialer.cut()
 
     async def close(self, *, within: float) -> None:
         """Say goodbye while the broker answers, then cut the connection."""
         try:
-            with answering(sentence("closing the connection")):
-                async with asyncio.timeout(within):
-                    await self._connection.close()
+            await self.call(sentence("closing the connection"), self._connection.close(), within=within)
         except Exception:  # noqa: BLE001 - whatever it was, the socket is cut below and the reason is known
             self.reason = self.reason or "it did not close in order"
         finally:
@@ -183,8 +222,7 @@ class Session:
 
 async def _abandon(connection: aio_pika.Connection, dialer: _Dialer) -> None:
     """Cut what is left of a connection, and tell the library that it is closed, which waits for nobody then."""
-    if dialer.writer is not None:
-        dialer.writer.transport.abort()
+    dialer.cut()
     connection.transport = None
     await connection.close()
 

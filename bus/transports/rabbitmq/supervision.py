@@ -101,7 +101,9 @@ class Cluster:
     def trouble(self) -> Said:
         """Return what is wrong with it; empty when it is well."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
-        return next((trouble.said for trouble in troubles if trouble is not None), self.publisher.trouble())
+        found = [trouble.said for trouble in troubles if trouble is not None]
+        found += [self.publisher.trouble(), self.publishing.replaced, self.consuming.replaced]
+        return next((trouble for trouble in found if trouble), "")
 
     async def close(self) -> None:
         """Close the connections."""

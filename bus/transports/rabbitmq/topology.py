@@ -13,7 +13,6 @@ from bus.domain.routing_pattern import EVERY_KEY
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.sentences import sentence
 from bus.transports.rabbitmq.config import Patience
-from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
 
@@ -180,9 +179,7 @@ class Topology:
         if lane in self._doomed:
             await self._delete(channel, lane)
         try:
-            with answering(doing):
-                async with asyncio.timeout(self._patience.answer):
-                    await self._declare(channel, lane, pattern)
+            await channel.session.call(doing, self._declare(channel, lane, pattern), within=self._patience.answer)
         except TransportRefused as error:
             self.refused[lane] = error
             raise
@@ -204,9 +201,9 @@ class Topology:
         bound.add(pattern)
 
     async def _delete(self, channel: Channel, lane: Lane) -> None:
-        with answering(sentence("deleting queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)):
-            async with asyncio.timeout(self._patience.answer):
-                await channel.raw.queue_delete(queue=queue_of(lane))
+        doing = sentence("deleting queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
+        deleting = channel.raw.queue_delete(queue=queue_of(lane))
+        await channel.session.call(doing, deleting, within=self._patience.answer)
         self._doomed.discard(lane)
         self._made.pop(lane, None)
         self._bound.pop(lane, None)

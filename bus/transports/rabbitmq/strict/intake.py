@@ -12,7 +12,6 @@ from bus.domain.message import Message
 from bus.errors import TransportUnavailable
 from bus.sentences import sentence
 from bus.transports.rabbitmq.channel import ConsumerChannel
-from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.marks import Mark, mark_of
 
@@ -70,12 +69,12 @@ class Intake:
         *,
         within: float,
     ) -> AsyncIterator[Intake]:
-        """Consume on a channel of its own; what is unacked in the end is the queue's again.
+        """Open a channel of its own, to ``begin`` on; what is unacked in the end is the queue's again.
 
         Raises
         ------
         TransportError
-            The broker does not answer, or the queue is not there.
+            The broker does not answer.
         """
         try:
             channel = await session.channel(within=within, confirms=True)
@@ -85,13 +84,22 @@ class Intake:
             raise
         intake = cls(channel, queue, arrived, changed, within=within)
         try:
-            await intake.consuming.consume(PREFETCH)
             yield intake
         finally:
             if session.lost.is_set():
                 intake.consuming.end("the connection was lost")
             else:
                 await intake.consuming.leave()
+
+    async def begin(self) -> None:
+        """Consume from now on; messages may arrive before this returns.
+
+        Raises
+        ------
+        TransportError
+            The broker does not answer, or the queue is not there.
+        """
+        await self.consuming.consume(PREFETCH)
 
     def questions(self) -> list[str]:
         """Return where answers are waited for whether the queue is drained, once each."""
@@ -117,20 +125,23 @@ class Intake:
 
     async def answer(self, reply_to: str, *, is_drained: bool) -> None:
         """Tell somebody whether the queue is drained; raises as ``is_drained`` does."""
-        with answering(sentence("answering from {queue}", queue=self._queue)):
-            async with asyncio.timeout(self._within):
-                await self._channel.raw.basic_publish(DRAINED if is_drained else b"", routing_key=reply_to)
+        answering = self._channel.raw.basic_publish(DRAINED if is_drained else b"", routing_key=reply_to)
+        doing = sentence("answering from {queue}", queue=self._queue)
+        await self._channel.session.call(doing, answering, within=self._within)
 
     async def _pass_through(self, name: str) -> None:
         """Put a mark into the queue and see it come out."""
         passed = self._awaited[name] = asyncio.get_running_loop().create_future()
+
+        async def pass_through() -> None:
+            await self._channel.raw.basic_publish(
+                b"", routing_key=self._queue, properties=Mark(name).properties(), mandatory=True, wait=False
+            )
+            await passed
+
+        doing = sentence("seeing a mark pass through {queue}", queue=self._queue)
         try:
-            with answering(sentence("seeing a mark pass through {queue}", queue=self._queue)):
-                async with asyncio.timeout(self._within):
-                    await self._channel.raw.basic_publish(
-                        b"", routing_key=self._queue, properties=Mark(name).properties(), mandatory=True, wait=False
-                    )
-                    await passed
+            await self._channel.session.call(doing, pass_through(), within=self._within)
         finally:
             del self._awaited[name]
 

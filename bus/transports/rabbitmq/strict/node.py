@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from aiormq.exceptions import ChannelLockedResource
 
@@ -13,9 +14,9 @@ from bus.sentences import sentence
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.connection import Connection
-from bus.transports.rabbitmq.errors import Missing, answering
+from bus.transports.rabbitmq.errors import Missing
 from bus.transports.rabbitmq.probe import Probe
-from bus.transports.rabbitmq.session import Session
+from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import own_queue
 from bus.waits import lasting
 
@@ -93,14 +94,13 @@ class Node:
             ) from error
 
     async def _ask_for_badge(self, session: Session) -> None:
+        async def ask(channel: Channel) -> None:
+            with suppress(ChannelLockedResource):  # it knows the queue, and whose it is
+                await channel.raw.queue_declare(queue=self._badge, passive=True)
+
         channel = await session.channel(within=self._within)
         try:
-            with answering(sentence("asking for {name}", name=self._name)):
-                async with asyncio.timeout(self._within):
-                    try:
-                        await channel.raw.queue_declare(queue=self._badge, passive=True)
-                    except ChannelLockedResource:
-                        return  # it knows the queue, and whose it is
+            await session.call(sentence("asking for {name}", name=self._name), ask(channel), within=self._within)
         finally:
             await channel.close()
 
@@ -109,9 +109,8 @@ class Node:
         await self._probe.ask(session)
         channel, self._badge = await session.channel(within=self._within), own_queue()
         try:
-            with answering(sentence("greeting {name}", name=self._name)):
-                async with asyncio.timeout(self._within):
-                    await channel.raw.queue_declare(queue=self._badge, exclusive=True)
+            greeting = channel.raw.queue_declare(queue=self._badge, exclusive=True)
+            await session.call(sentence("greeting {name}", name=self._name), greeting, within=self._within)
         finally:
             await channel.close()
 

@@ -145,6 +145,7 @@ class RabbitmqGroupReader:
         async with Intake.opened(session, queue_of(self.lane), self._arrived, self._wake.set, within=within) as intake:
             self._intake = intake
             try:
+                await intake.begin()
                 await self._attend_to(intake)
             finally:
                 # From here on nobody acks on it, so that what is acked now comes again if it was not sent.

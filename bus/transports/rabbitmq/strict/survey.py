@@ -69,6 +69,7 @@ class Survey:
             return False
         for session in sessions:
             async with Intake.opened(session, queue_of(lane), within=self._within) as intake:
+                await intake.begin()
                 if not await intake.is_drained():
                     return False
         return True
@@ -77,9 +78,8 @@ class Survey:
         """Ask whoever reads a queue; no answer is a no."""
         channel = await session.channel(within=self._within, confirms=True)
         try:
-            with answering(sentence("asking the reader of {queue}", queue=queue_of(lane))):
-                async with asyncio.timeout(self._within):
-                    return await self._answer(channel, queue_of(lane))
+            doing = sentence("asking the reader of {queue}", queue=queue_of(lane))
+            return await session.call(doing, self._answer(channel, queue_of(lane)), within=self._within)
         except TransportError as error:
             _log.info("%s", error)
             return False

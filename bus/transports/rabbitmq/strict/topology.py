@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
-from bus.sentences import Said, sentence
-from bus.transports.rabbitmq.errors import answering
+from bus.sentences import Sentence, sentence
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import exchange_of, queue_of
 from bus.transports.rabbitmq.topology import QUEUE_ARGUMENTS
 
+Value = TypeVar("Value")
 COPIES: Final = 3
 _ARGUMENTS: Final[Mapping[str, Any]] = {
     **QUEUE_ARGUMENTS,
@@ -68,22 +66,28 @@ class StrictTopology:
         TransportRefused
             Something with other settings has the name, or the user may not do this.
         """
-        async with self._channel(session, sentence("making queues on {name}", name=self._group)) as channel:
+
+        async def make(channel: Channel) -> None:
             exchange, kind = exchange_of(destination), ExchangeType.TOPIC.value
             await channel.raw.exchange_declare(exchange=exchange, exchange_type=kind, durable=True)
             for name, pattern in patterns.items():
                 await self._make(channel, Lane(destination, name), pattern)
 
+        await self._on_channel(session, sentence("making queues on {name}", name=self._group), make)
+
     async def delete(self, session: Session, lane: Lane) -> None:
         """Delete a queue with what it holds; raises as ``make`` does."""
-        async with self._channel(session, sentence("deleting a queue on {name}", name=self._group)) as channel:
-            await channel.raw.queue_delete(queue=queue_of(lane))
+        doing = sentence("deleting a queue on {name}", name=self._group)
+        await self._on_channel(session, doing, lambda channel: channel.raw.queue_delete(queue=queue_of(lane)))
         self._bound.pop(lane, None)
 
     async def depth(self, session: Session, lane: Lane) -> Depth:
         """Look at a queue; raises ``Missing`` when it is not there, and as ``make`` does."""
-        async with self._channel(session, sentence("looking at {queue}", queue=queue_of(lane))) as channel:
-            ok = await channel.raw.queue_declare(queue=queue_of(lane), passive=True)
+        ok = await self._on_channel(
+            session,
+            sentence("looking at {queue}", queue=queue_of(lane)),
+            lambda channel: channel.raw.queue_declare(queue=queue_of(lane), passive=True),
+        )
         return Depth(int(ok.message_count or 0), int(ok.consumer_count or 0))
 
     async def _make(self, channel: Channel, lane: Lane, pattern: str) -> None:
@@ -96,12 +100,11 @@ class StrictTopology:
             await channel.raw.queue_unbind(queue=queue, exchange=exchange, routing_key=old)
         self._bound[lane] = {pattern}
 
-    @asynccontextmanager
-    async def _channel(self, session: Session, doing: Said) -> AsyncIterator[Channel]:
+    async def _on_channel(
+        self, session: Session, doing: Sentence, work: Callable[[Channel], Coroutine[Any, Any, Value]]
+    ) -> Value:
         channel = await session.channel(within=self._within)
         try:
-            with answering(doing):
-                async with asyncio.timeout(self._within):
-                    yield channel
+            return await session.call(doing, work(channel), within=self._within)
         finally:
             await channel.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import struct
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ from bus.errors import TransportError
 from bus.sentences import sentence
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
-from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import exchange_of
 
@@ -92,17 +90,20 @@ class RabbitmqGroupWriter:
         TransportError
             Nobody knows whether they do.
         """
-        with answering(sentence("writing to {name}", name=self._destination)):
-            async with asyncio.timeout(self._within + len(message.body) / _BYTES_PER_SECOND):
-                try:
-                    await self._channel.raw.basic_publish(
-                        message.body,
-                        exchange=exchange_of(self._destination),
-                        routing_key=message.routing_key,
-                        properties=properties_of(message, self._session.frame_max),
-                        mandatory=True,
-                        wait=False,
-                    )
-                except PublishError:
-                    if self._is_wanted(message):
-                        raise
+
+        async def publish() -> None:
+            try:
+                await self._channel.raw.basic_publish(
+                    message.body,
+                    exchange=exchange_of(self._destination),
+                    routing_key=message.routing_key,
+                    properties=properties_of(message, self._session.frame_max),
+                    mandatory=True,
+                    wait=False,
+                )
+            except PublishError:
+                if self._is_wanted(message):
+                    raise
+
+        within = self._within + len(message.body) / _BYTES_PER_SECOND
+        await self._session.call(sentence("writing to {name}", name=self._destination), publish(), within=within)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 
 from pamqp.commands import Basic
 
+from bus.sentences import Said
 from bus.transports.rabbitmq.channel import ConsumerChannel
 
 
@@ -27,8 +29,16 @@ class RawChannel:
         return Basic.ConsumeOk(consumer_tag)
 
 
+class BareSession:
+    """A session whose broker always answers."""
+
+    async def call(self, _doing: Said, work: Coroutine[Any, Any, object], *, within: float) -> object:
+        async with asyncio.timeout(within):
+            return await work
+
+
 async def test_a_consumer_that_ends_as_it_begins_is_noticed() -> None:
-    channel: Any = SimpleNamespace(raw=RawChannel(), is_closed=False)
+    channel: Any = SimpleNamespace(raw=RawChannel(), is_closed=False, session=BareSession())
     consuming = ConsumerChannel(channel, "queue", lambda *_: None, lambda: None, within=30.0)
     await consuming.consume(10)
     assert "ended the consumer" in consuming.gone
