@@ -1,58 +1,14 @@
-"""Waiting for whichever comes first, and work that must not end before its time."""
+"""Waiting for the first of several, and work that must not end before its time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 _log = logging.getLogger(__name__)
 _PAUSE: Final = 1.0
-Value = TypeVar("Value")
-
-
-async def cancelled_once(work: Coroutine[Any, Any, Value], *, within: float) -> Value:
-    """Return what comes of work within so many seconds; it is cancelled at most once, and has ended when this returns.
-
-    For libraries that use ``asyncio.wait_for``, which before Python 3.12 does not survive two cancellations, as of two
-    deadlines: at the second it leaves while what it waits for still takes a lock back, which nobody gives up then. And
-    when a result and a cancellation come in one turn of the loop, it loses the cancellation (CPython issue 86296).
-
-    Raises
-    ------
-    TimeoutError
-        It took longer. What the work raises is raised as it is.
-    """
-    task = asyncio.create_task(work)
-    task.add_done_callback(noticed)
-    try:
-        await asyncio.wait({task}, timeout=within)
-    finally:
-        if not task.done():
-            await _cancelled(task)
-    if task.cancelled():
-        raise TimeoutError
-    return task.result()
-
-
-def noticed(task: asyncio.Task[Any]) -> None:
-    """Take notice of an error: whoever was cancelled meanwhile does not, and the loop would log it."""
-    if not task.cancelled():
-        task.exception()
-
-
-async def _cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end, however often the caller is cancelled meanwhile; raise that after it."""
-    task.cancel()
-    interrupted: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
 
 
 async def first_of(*waits: Awaitable[object], within: float | None = None) -> None:

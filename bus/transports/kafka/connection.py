@@ -12,6 +12,7 @@ from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
+from bus.call_watch import CallHangs, CallWatch
 from bus.errors import TransportError, TransportUnavailable
 from bus.sentences import sentence
 from bus.transports.kafka.errors import TROUBLE, transport_error
@@ -40,6 +41,23 @@ class Brokers(NamedTuple):
     API_VERSION: int = 1
 
 
+class _Connections:
+    """The connections from one ``open`` to the next, by broker; the lock of a broker is taken while one is made."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Any] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+
+    def lock(self, node: int) -> asyncio.Lock:
+        return self._locks.setdefault(node, asyncio.Lock())
+
+    def cut(self) -> list[asyncio.Future[Any]]:
+        """Close them; the futures are done once they are closed."""
+        closed = [waiting for connection in self.made.values() if (waiting := connection.close()) is not None]
+        self.made.clear()
+        return closed
+
+
 class Cluster:
     """Sends requests to whichever broker they are for; opened again after it was lost.
 
@@ -49,15 +67,17 @@ class Cluster:
         As ``KafkaConfig.client_options`` gives them.
     timeout
         Seconds that one request may take.
+    call_watch
+        Watches the requests; one of its own by default. Clusters of which each replaces another one share it.
     """
 
-    def __init__(self, options: dict[str, Any], timeout: float) -> None:
+    def __init__(self, options: dict[str, Any], timeout: float, call_watch: CallWatch | None = None) -> None:
         self._bootstrap: str | list[str] = options["bootstrap_servers"]
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout = timeout
+        self.call_watch = call_watch or CallWatch(f"the connections to {self._bootstrap}")
         self._brokers: Brokers | None = None
-        self._connections: dict[int, Any] = {}
-        self._connecting: dict[int, asyncio.Lock] = {}
+        self._connections = _Connections()
         self._coordinators: dict[tuple[int, str], int] = {}
 
     @property
@@ -83,8 +103,13 @@ class Cluster:
         errors: list[TransportError] = []
         for host, port, _ in sorted(collect_hosts(self._bootstrap)):
             try:
-                async with asyncio.timeout(self._timeout):
-                    self._brokers = await self._introduction(host, port)
+                self._brokers = await self.call_watch.call(
+                    self._introduction(host, port),
+                    within=self._timeout,
+                    client=object(),
+                    cut=lambda: None,
+                    kind="connecting",
+                )
             except TROUBLE as error:
                 errors.append(transport_error(error, sentence("connecting to {host}:{port}", host=host, port=port)))
             else:
@@ -93,11 +118,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close the connections; ``open`` makes new ones."""
-        self._brokers = None
-        self._coordinators.clear()
-        connections, self._connections = self._connections, {}
-        closed = [waiting for connection in connections.values() if (waiting := connection.close()) is not None]
-        if closed:
+        if closed := self._cut():
             await asyncio.wait(closed, timeout=_CLOSE_WITHIN)
 
     async def ask(self, request: Any) -> Any:
@@ -114,14 +135,26 @@ class Cluster:
 
     async def ask_node(self, node: int, request: Any) -> Any:
         """Send a request to one broker."""
-        connection: Any = None
+        connections = self._connections
+
+        async def answer() -> Any:
+            return await (await self._connection(connections, node)).send(request)
+
         try:
-            async with asyncio.timeout(self._timeout):
-                connection = await self._connection(node)
-                return await connection.send(request)
+            return await self.call_watch.call(
+                answer(),
+                within=self._timeout,
+                client=connections,
+                cut=connections.cut,
+                kind=type(request).__name__,
+            )
+        except CallHangs:
+            if connections is self._connections:
+                self._cut()  # and with them the locks, which it may have
+            raise
         except TimeoutError:
-            if connection is not None:
-                connection.close()  # whoever asks next tries another one
+            if node in connections.made:
+                connections.made[node].close()  # whoever asks next tries another one
             raise
 
     async def ask_controller(self, request: Any) -> Any:
@@ -187,9 +220,16 @@ class Cluster:
         finally:
             connection.close()
 
-    async def _connection(self, node: int) -> Any:
-        async with self._connecting.setdefault(node, asyncio.Lock()):
-            connection = self._connections.get(node)
+    def _cut(self) -> list[asyncio.Future[Any]]:
+        """Close the connections, until ``open``; the futures are done once they are closed."""
+        self._brokers = None
+        self._coordinators.clear()
+        connections, self._connections = self._connections, _Connections()
+        return connections.cut()
+
+    async def _connection(self, connections: _Connections, node: int) -> Any:
+        async with connections.lock(node):
+            connection = connections.made.get(node)
             if connection is not None and connection.connected():
                 return connection
             known = self._brokers
@@ -197,10 +237,10 @@ class Cluster:
             if node not in places:
                 raise kafka.NodeNotReadyError(f"no broker {node} is known")
             connection = await create_conn(*places[node], **self._options)
-            if self._brokers is None:
+            if self._brokers is None or connections is not self._connections:
                 connection.close()
                 raise kafka.KafkaConnectionError("the connections were closed meanwhile")
-            self._connections[node] = connection
+            connections.made[node] = connection
             return connection
 
     async def _coordinator(self, kind: int, name: str) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 
+from bus.call_watch import CallWatch
 from bus.errors import ConfigurationError, EventsUnavailable, TransportError
 from bus.ports.events import SealedBlock
 from bus.sentences import sentence
@@ -15,7 +17,7 @@ from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import translated
 from bus.transports.kafka.names import code_of
-from bus.transports.kafka.protocol.closing import stop_producer
+from bus.transports.kafka.protocol.closing import disconnect, stop_producer
 from bus.transports.kafka.protocol.metadata import layout_of
 from bus.transports.kafka.protocol.requests import create_topic
 
@@ -51,6 +53,7 @@ class KafkaEventSink:
                 f"events_topic = {topic!r} is the topic of a destination of that code",
                 hint="take a name with a single hyphen, such as bus-events",
             )
+        self._call_watch = CallWatch(f"the producer of {self._topic}")
         self._producer: Any = None
 
     async def write(self, blocks: Sequence[SealedBlock]) -> None:
@@ -59,8 +62,7 @@ class KafkaEventSink:
             if self._producer is None:
                 self._producer = await self._connect()
             with translated(sentence("publishing trace events to {topic}", topic=self._topic)):
-                async with asyncio.timeout(self._config.publish_timeout):
-                    await self._send(blocks)
+                await self._call(self._producer, self._send(blocks), self._config.publish_timeout, "publishing")
         except TransportError as error:
             await self._stop(_ABANDON_WITHIN)
             raise EventsUnavailable(
@@ -82,7 +84,7 @@ class KafkaEventSink:
 
     async def _connect(self) -> Any:
         """Make sure of the topic, and return a producer."""
-        cluster = Cluster(self._options, self._config.request_timeout)
+        cluster = Cluster(self._options, self._config.request_timeout, self._call_watch)
         await cluster.open()
         try:
             with translated(sentence("making topic {topic}", topic=self._topic)):
@@ -113,12 +115,15 @@ class KafkaEventSink:
         try:
             with translated(sentence("starting to publish trace events")):
                 cluster.introduce(producer.client)
-                async with asyncio.timeout(self._config.request_timeout):
-                    await producer.start()
+                await self._call(producer, producer.start(), self._config.request_timeout, "starting")
         except BaseException:
             await stop_producer(producer, _ABANDON_WITHIN)
             raise
         return producer
+
+    async def _call(self, producer: Any, work: Coroutine[Any, Any, None], within: float, kind: str) -> None:
+        cut = partial(disconnect, producer.client)
+        await self._call_watch.call(work, within=within, client=producer, cut=cut, kind=kind)
 
     async def _stop(self, within: float) -> None:
         producer, self._producer = self._producer, None

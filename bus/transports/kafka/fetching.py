@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka import errors as kafka
 
+from bus.call_watch import CallWatch
 from bus.ports.quarantine import Foreign
 from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.codec import headers_as_text, read_record
 from bus.transports.kafka.commits import Window
 from bus.transports.kafka.config import KafkaConfig
+from bus.transports.kafka.protocol.closing import disconnect
 
 _log = logging.getLogger(__name__)
 _TRANSPORT: Final = "kafka"
@@ -34,7 +37,10 @@ class Fetching:
     group does not take this consumer for dead. A partition whose window is closed is paused alone.
     """
 
-    def __init__(self, consumer: Any, buffer: Buffer, config: KafkaConfig, set_aside: SetAside) -> None:
+    def __init__(
+        self, consumer: Any, buffer: Buffer, config: KafkaConfig, set_aside: SetAside, call_watch: CallWatch
+    ) -> None:
+        self._call_watch = call_watch
         self._consumer = consumer
         self._buffer = buffer
         self._patience = config.max_poll_interval / _POLLS_AN_INTERVAL
@@ -58,13 +64,23 @@ class Fetching:
             await self._wait_for_room()
             self._open_windows()
             timeout = _BLOCKED_POLL_MS if self._closed else _POLL_MS
-            async with asyncio.timeout(self._longest_poll):  # a rebalance that does not end holds it up
-                found = await self._consumer.getmany(timeout_ms=timeout, max_records=_AT_ONCE)
+            found = await self._poll(timeout_ms=timeout, max_records=_AT_ONCE)
             for partition, records in found.items():
                 self._take(partition, records)
             if not found and not self._closed:
                 self._look_for_topic()
                 self._listen()
+
+    async def _poll(self, **how: int) -> Any:
+        """Poll once; a rebalance that does not end holds that up, and at last ends it."""
+        consumer = self._consumer
+        return await self._call_watch.call(
+            consumer.getmany(**how),
+            within=self._longest_poll,
+            client=consumer,
+            cut=partial(disconnect, consumer._client),  # noqa: SLF001
+            kind="polling",
+        )
 
     def _look_for_topic(self) -> None:
         """Have the client ask for the topic when it could not; else it would assign none of it for half a minute."""
@@ -91,7 +107,7 @@ class Fetching:
             except TimeoutError:
                 paused = set(self._consumer.assignment())
                 self._consumer.pause(*paused)
-                await self._consumer.getmany(timeout_ms=0)
+                await self._poll(timeout_ms=0)
         self._resume(paused - self._closed.keys())
 
     def _open_windows(self) -> None:

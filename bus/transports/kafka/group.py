@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -12,6 +13,7 @@ from aiokafka import errors as kafka
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from bus.call_watch import CallWatch
 from bus.errors import TransportError
 from bus.ports.clock import Clock
 from bus.transports.kafka.buffer import Buffer
@@ -20,10 +22,10 @@ from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe
 from bus.transports.kafka.fetching import Fetching, SetAside
-from bus.transports.kafka.protocol.closing import stop_consumer
+from bus.transports.kafka.protocol.closing import disconnect, stop_consumer
 from bus.transports.kafka.protocol.requests import Member, commit
 from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
-from bus.waits import cancelled_once, first_of
+from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
@@ -37,7 +39,13 @@ _TROUBLE: Final = (*TROUBLE, TransportError)
 
 
 class Membership:
-    """One aiokafka consumer in the group, and another one whenever that fails."""
+    """One aiokafka consumer in the group, and another one whenever that fails.
+
+    Attributes
+    ----------
+    call_watch
+        Of the calls of its consumers.
+    """
 
     def __init__(
         self,
@@ -56,6 +64,7 @@ class Membership:
         self._options = options
         self._clock = clock
         self._set_aside = set_aside
+        self.call_watch = CallWatch(f"the consumer of group {group.name}")
         self._consumer: Any = None
         self._member: Member | None = None
         self._assignor: Any = None
@@ -103,14 +112,19 @@ class Membership:
         consumer = self._make()
         try:
             self._cluster.introduce(consumer._client)  # noqa: SLF001
-            await consumer.start()
+            await self._call(consumer, consumer.start(), within=self._config.request_timeout, kind="starting")
             self._consumer = consumer
             consumer.subscribe([self._group.topic], listener=_Listener(self))
-            await Fetching(consumer, self._buffer, self._config, self._set_aside).run()
+            await Fetching(consumer, self._buffer, self._config, self._set_aside, self.call_watch).run()
         finally:
             self._leaving.set()
+            within = 3 * (self._config.request_timeout + _LEAVE_WITHIN)
             # In a task of its own: in one that was cancelled, Python 3.11.2 takes a deadline for another cancellation.
-            await cancelled_once(self._leave(consumer), within=3 * (self._config.request_timeout + _LEAVE_WITHIN))
+            await self._call(consumer, self._leave(consumer), within=within, kind="leaving")
+
+    async def _call(self, consumer: Any, work: Coroutine[Any, Any, None], *, within: float, kind: str) -> None:
+        cut = partial(disconnect, consumer._client)  # noqa: SLF001
+        await self.call_watch.call(work, within=within, client=consumer, cut=cut, kind=kind)
 
     def _make(self) -> Any:
         config = self._config

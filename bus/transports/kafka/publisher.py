@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaProducer
@@ -14,6 +15,7 @@ from aiokafka import errors as kafka
 from aiokafka.conn import CloseReason
 from aiokafka.partitioner import murmur2
 
+from bus.call_watch import CallHangs, CallWatch
 from bus.domain.message import Message
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
@@ -21,7 +23,7 @@ from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import describe, translated
-from bus.transports.kafka.protocol.closing import stop_producer
+from bus.transports.kafka.protocol.closing import disconnect, stop_producer
 
 _log = logging.getLogger(__name__)
 # Records without a key go to one partition in runs, so that they share batches and all partitions get some.
@@ -92,6 +94,11 @@ class Publisher:
     ----------
     on_doubt
         Called when the cluster may be away or the producer has to be replaced.
+
+    Attributes
+    ----------
+    call_watch
+        Of the calls of its producers.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class Publisher:
         self._options = options
         self._clock = clock
         self._on_doubt = on_doubt
+        self.call_watch = CallWatch(f"the producer of {config.cluster}")
         self._producer: _Producer | None = None
         self._tainted = False
         self._retired: set[asyncio.Task[None]] = set()
@@ -142,8 +150,13 @@ class Publisher:
         try:
             with translated(sentence("starting to publish")):
                 self._cluster.introduce(client.client)
-                async with asyncio.timeout(self._config.request_timeout):
-                    await client.start()
+                await self.call_watch.call(
+                    client.start(),
+                    within=self._config.request_timeout,
+                    client=client,
+                    cut=partial(disconnect, client.client),
+                    kind="starting",
+                )
         except BaseException:
             await stop_producer(client, _ABANDON_WITHIN)
             raise
@@ -204,7 +217,7 @@ class Publisher:
     ) -> Said:
         """Send batches and mark what is held; return what went wrong."""
         tasks = {
-            asyncio.create_task(_send_in_order(producer, topic, partition, queue, held))
+            self.call_watch.start(_send_in_order(producer, topic, partition, queue, held))
             for partition, queue in batches.items()
         }
         if not tasks:
@@ -215,17 +228,16 @@ class Publisher:
             await asyncio.wait(ends, timeout=self._config.publish_timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
             everything.cancel()
-            for task in tasks:
-                task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        return self._judge(producer, topic, ended)
+            client = producer.client
+            await self.call_watch.stop(tasks, client=client, cut=partial(disconnect, client.client), kind="publishing")
+        return self._judge(producer, topic, [_error(task) for task in tasks])
 
     def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> Said:
         """Say what went wrong with a topic, and have the producer replaced if it did."""
         failed = next((error for error in ended if error is not None), None)
         if failed is None or producer.lost.done():
             return ""
-        is_late = isinstance(failed, asyncio.CancelledError)
+        is_late = isinstance(failed, asyncio.CancelledError | CallHangs)
         trouble = sentence("no confirmation in time") if is_late else describe(failed)
         _log.warning(
             "kafka: publishing to %s: %s; what is not confirmed waits to be published again", topic.name, trouble
@@ -263,6 +275,12 @@ class Publisher:
             producer.idle.clear()
             await producer.idle.wait()
         await stop_producer(producer.client, _ABANDON_WITHIN)
+
+
+def _error(task: asyncio.Task[None]) -> BaseException | None:
+    if not task.done():
+        return CallHangs()
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 def _partition(topic: Topic, key: bytes | None, run: int) -> int | None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from bus.call_watch import CallWatch
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
@@ -49,7 +50,9 @@ class KafkaTransport:
         self._quarantine = quarantine
         self._clock = clock
         self._options = config.client_options()
-        self._cluster = Cluster(self._options, config.request_timeout)
+        self._cluster = Cluster(
+            self._options, config.request_timeout, CallWatch(f"the connections to {config.cluster}")
+        )
         self._consumers: dict[KafkaConsumer, tuple[str, str]] = {}
         self._topology = Topology(self._cluster, config, self._join_again)
         self._lags = Lags(self._cluster, self._topology, clock)
@@ -137,6 +140,8 @@ class KafkaTransport:
             if self._supervision.trouble
             else [ensured.trouble for ensured in self._topology]
         )
+        watches = [self._cluster.call_watch, self._publisher.call_watch, *(one.call_watch for one in self._consumers)]
+        troubles += [call_watch.trouble for call_watch in watches]
         found = {str(trouble): trouble for trouble in troubles if trouble}
         return {self._config.cluster: joined(found[text] for text in sorted(found))}
 

@@ -68,7 +68,7 @@ async def _stop(stopping: Coroutine[Any, Any, None], within: float) -> bool:
 
 async def _end(tasks: list[asyncio.Task[Any] | None], client: Any) -> None:
     """End what a client runs in the background, and its connections."""
-    _disconnect(client)
+    disconnect(client)
     running = [task for task in tasks if task is not None]
     left = set(running)
     for _ in range(_ROUNDS):  # a task that waits for another one passes the first cancellation on
@@ -76,12 +76,13 @@ async def _end(tasks: list[asyncio.Task[Any] | None], client: Any) -> None:
             task.cancel()
         if left:
             _, left = await asyncio.wait(left, timeout=_ROUND)
-    _disconnect(client)  # one of them may just have been connecting
+    disconnect(client)  # one of them may just have been connecting
     for task in running:
         if task.done() and not task.cancelled():
             task.exception()
 
 
-def _disconnect(client: Any) -> None:
+def disconnect(client: Any) -> None:
+    """Close the connections of an ``AIOKafkaClient`` at once, which fails the requests on them."""
     for connection in list(client._conns.values()):  # noqa: SLF001
         connection.close()

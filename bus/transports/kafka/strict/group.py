@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from bus.call_watch import CallWatch
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportUnavailable
@@ -59,6 +60,7 @@ class KafkaGroup:
         self._fsync = fsync
         self._options = self._config.client_options()
         self._transport = KafkaTransport(self._config, quarantine, clock)
+        self._call_watch = CallWatch(f"the connections to {config.cluster} of writers")
         self._cluster = self._connections()
         self._opening = asyncio.Lock()
         self._writers: list[KafkaWriter] = []
@@ -138,7 +140,8 @@ class KafkaGroup:
 
     def condition(self) -> Said:
         """Return what is wrong with the cluster, or with destinations on it, or that a broker is away."""
-        troubles = [trouble for trouble in self._transport.conditions().values() if trouble]
+        conditions = [*self._transport.conditions().values(), self._call_watch.trouble]
+        troubles = [trouble for trouble in conditions if trouble]
         if not troubles and self._cluster.is_open and len(self._cluster.nodes()) < COPIES:
             return self._missing()
         return joined(troubles)
@@ -154,7 +157,7 @@ class KafkaGroup:
         return topic_of(destination, self._config.prefix)
 
     def _connections(self) -> Cluster:
-        return Cluster(self._options, self._config.request_timeout)
+        return Cluster(self._options, self._config.request_timeout, self._call_watch)
 
     def _missing(self) -> Said:
         return sentence(
