@@ -56,6 +56,7 @@ async def wedged(monkeypatch: pytest.MonkeyPatch, method: str, hangs: Callable[[
 async def test_a_connection_whose_calls_hang_is_replaced(
     primary: RabbitmqServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(call_watch, "_REPORTED_FOR", 5.0)
     async with world(primary.url, patience=HASTIER) as found:
         await found.ensure("billing")
         consumer = await found.consume()
