@@ -17,6 +17,7 @@ STALE: Final = b"bus-lookup-stale"
 """Header with the age in seconds of an answer that was given before, since no cluster answers now."""
 _OK: Final = 200
 _FAILURE: Final = 500
+_UNAVAILABLE: Final = 503
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -48,12 +49,13 @@ def answered(content: Mapping[str, Any], *, has_envelope: bool, fields: Iterable
 
 
 def refused(status: int, message: str, *, has_envelope: bool, fields: Iterable[Field] = ()) -> Replies:
-    """Return a refusal; in the fork's envelope every one is a 500."""
+    """Return a refusal; in the fork's envelope each is a 500, as there, but for a 503, which the fork has not."""
     plain = Reply(status, _encode({"message": message}), (VERSION_1, *fields))
     if not has_envelope:
         return Replies(plain, plain)
-    body = _encode({"status_code": _FAILURE, "status_txt": message, "data": None})
-    return Replies(plain, Reply(_FAILURE, body, (*fields,)))
+    code = status if status == _UNAVAILABLE else _FAILURE
+    body = _encode({"status_code": code, "status_txt": message, "data": None})
+    return Replies(plain, Reply(code, body, (*fields,)))
 
 
 def missing(clusters: Iterable[str]) -> list[Field]:

@@ -31,6 +31,8 @@ _BUNDLE: Final = 4 * 2**20
 _TRIES: Final = 7
 """Calls to a dispatcher that may hold a message before another one gets it: some seconds, as the publisher waits."""
 _MOST_DOUBTFUL: Final = 10_000
+_PUBLISHING: Final = frozenset({"receiver", "compensator", "sweeper"})
+"""Roles that hand messages to dispatchers."""
 _TAKEN: Final = msgspec.msgpack.encode(True)
 _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
@@ -88,7 +90,9 @@ class HandoverPublisher:
         return [not item.message.expected or next(taken) for item in batch]
 
     def conditions(self) -> dict[str, Said]:
-        """Return whether there is a dispatcher."""
+        """Return whether there is a dispatcher, for a process that hands messages to one."""
+        if _PUBLISHING.isdisjoint(self._members.me.roles):
+            return {}
         return {"dispatchers": "" if _dispatchers(self._members) else sentence("no dispatcher is alive; messages wait")}
 
     async def close(self) -> None:

@@ -41,6 +41,7 @@ class Crowd:
 
     def __init__(self, *found: Member) -> None:
         self.all = self.others = list(found)
+        self.me = found[0] if found else None
         self.shares = Shares("here")
 
 
@@ -180,7 +181,8 @@ async def test_behind_what_has_no_room_nothing_is_handed_over(peers: FakePeers) 
 
 async def test_it_says_when_there_is_no_dispatcher(peers: FakePeers) -> None:
     assert "no dispatcher" in str(handing_over(peers, member("r", "receiver")).conditions()["dispatchers"])
-    assert handing_over(peers, member("a")).conditions() == {"dispatchers": ""}
+    assert handing_over(peers, member("r", "receiver"), member("a")).conditions() == {"dispatchers": ""}
+    assert handing_over(peers, member("p", "lookup")).conditions() == {}
 
 
 def deliveries(count: int, subscription: str = "billing") -> list[Delivery]:

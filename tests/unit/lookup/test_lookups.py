@@ -215,6 +215,10 @@ async def test_who_does_not_accept_version_1_gets_the_forks_envelope() -> None:
         enveloped = (await w.answer()).enveloped
         assert enveloped.status == 500
         assert json.loads(enveloped.body) == {"status_code": 500, "status_txt": "TOPIC_NOT_FOUND", "data": None}
+        w.clusters["a"].answer = None
+        await w.clock.advance(601)
+        enveloped = (await w.answer()).enveloped
+        assert (enveloped.status, json.loads(enveloped.body)["status_code"]) == (503, 503)
     async with world(a=FakeCluster(stock("a"))) as w:
         replies = await w.answer()
         assert replies.enveloped == replies.plain
