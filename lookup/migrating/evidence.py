@@ -122,6 +122,7 @@ class Evidence:
         )
         return Sight(
             cluster=name,
+            is_fork=bool(cluster.is_fork),
             exists=bool(parts),
             parts=parts,
             producers=_writers(nodes, topic),
@@ -150,6 +151,7 @@ class Evidence:
                 )
         return Sight(
             cluster=name,
+            is_fork=True,
             exists=bool(count),
             partitions=count,
             meta=meta,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bus.domain.routing.evidence import Sight, Timed
 from bus.domain.routing.migration import LONGEST, MOST_PARTITIONS, SHORTEST, USUAL, Migration, begin
@@ -20,6 +20,8 @@ from lookup.migrating.migrator import know_nodes
 from lookup.migrating.preparation import Change, Preparation
 from lookup.nsqlookupd import Away
 from lookup.routing import Routing
+
+_DEFAULT_PARTITIONS: Final = 2
 
 
 class Wanted(NamedTuple):
@@ -70,14 +72,14 @@ class Planning:
             *(self._look(name, wanted.topic) for name in (before.produce[0], wanted.to))
         )
         _check_source(wanted.topic, source)
-        kind = _kind(wanted, source)
+        kind = _kind(wanted, source, target)
         migration = begin(
             wanted.topic,
             number,
             before,
             wanted.to,
             kind=kind,
-            partitions=_partitions(wanted, kind, source),
+            partitions=_partitions(wanted, kind, source, target),
             interval=_interval(wanted),
             by=by,
             now=self._clock.now(),
@@ -136,20 +138,26 @@ def _check_source(topic: str, source: Sight) -> None:
         raise _invalid("topic", sentence("{name} has no topic {topic}", name=source.cluster, topic=topic))
 
 
-def _kind(wanted: Wanted, source: Sight) -> Kind:
+def _kind(wanted: Wanted, source: Sight, target: Sight) -> Kind:
     kind = wanted.kind or (Kind.ORDERED if source.is_ordered else Kind.UNORDERED)
     if kind is Kind.UNORDERED and source.is_ordered:
         raise _invalid("kind", sentence("{topic} is ordered: unordered would break its order", topic=wanted.topic))
-    if kind is Kind.EXPANSION and source.meta is None:
+    if kind is Kind.EXPANSION and not source.is_fork:
         raise _invalid("kind", sentence("stock NSQ has no partitions: {name} has no need of it", name=source.cluster))
+    if not target.is_fork and (kind is Kind.EXPANSION or source.is_ordered):
+        raise _invalid("to", sentence("{name} is stock NSQ, without order and partitions", name=wanted.to))
     return kind
 
 
-def _partitions(wanted: Wanted, kind: Kind, source: Sight) -> int:
+def _partitions(wanted: Wanted, kind: Kind, source: Sight, target: Sight) -> int:
     if kind is not Kind.EXPANSION:
+        if target.is_fork and not source.is_fork:
+            return _on_the_fork(wanted.partitions)
         if wanted.partitions is not None:
-            raise _invalid("partitions", sentence("only an expansion changes the number of partitions"))
-        return source.partitions
+            raise _invalid(
+                "partitions", sentence("only an expansion, or a move from stock NSQ to the fork, sets the partitions")
+            )
+        return source.partitions if target.is_fork else 0
     if wanted.partitions is None or not source.partitions < wanted.partitions <= MOST_PARTITIONS:
         raise _invalid(
             "partitions",
@@ -160,6 +168,15 @@ def _partitions(wanted: Wanted, kind: Kind, source: Sight) -> int:
             ),
         )
     return wanted.partitions
+
+
+def _on_the_fork(partitions: int | None) -> int:
+    """Return how many partitions a topic of stock NSQ has on a cluster of the fork."""
+    if partitions is None:
+        return _DEFAULT_PARTITIONS
+    if not 1 <= partitions <= MOST_PARTITIONS:
+        raise _invalid("partitions", sentence("a topic has 1 to {most} partitions", most=MOST_PARTITIONS))
+    return partitions
 
 
 def _interval(wanted: Wanted) -> float:

@@ -72,11 +72,14 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         What the fork tells of the topic; None of stock NSQ.
     producers
         Connections that publish; None where no nsqd tells.
+    is_fork
+        Whether the cluster is one of the fork, which has partitions.
     unknown
         Why something could not be asked; empty when all is told.
     """
 
     cluster: str
+    is_fork: bool = False
     exists: bool = False
     partitions: int = 0
     meta: Mapping[str, Any] | None = None
@@ -127,7 +130,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 class Timed(NamedTuple):
     """A sight, and for how many seconds nobody has written, and nothing waited.
 
-    Of who writes, the counters and the connections are looked at; what is not whole gives 0.
+    What counts are the counters of messages; what is not whole gives 0.
     """
 
     sight: Sight
@@ -149,7 +152,7 @@ class Watch:
 
     def note(self, sight: Sight, began: float, ended: float) -> Timed:
         """Take in a sight that was asked for from ``began`` to ``ended``, and return it with its times."""
-        if not sight.is_whole or sight.producers:
+        if not sight.is_whole:
             self._unwritten_since = None
         elif self._unwritten_since is None or sight.counters != self._counters:
             self._unwritten_since = ended

@@ -57,6 +57,10 @@ class KafkaConsumer:
         """Finish messages; committed within the commit interval."""
         self._buffer.ack(incoming)
 
+    def hurry(self) -> None:
+        """Have what was acked committed at once."""
+        self._membership.hurry()
+
     def release(self, incoming: Sequence[Incoming]) -> None:
         """Give messages back; they are the next to be received, in their order."""
         self._buffer.release(incoming)

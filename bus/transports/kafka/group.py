@@ -29,6 +29,7 @@ from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
+_COMMITS_APART: Final = 0.01
 _LEAVE_WITHIN: Final = 3.0
 # Each consumer asks for its broker several times in each of these while it is away.
 _CLIENT_BACKOFF: Final = 0.5
@@ -72,6 +73,7 @@ class Membership:
         self._starting: asyncio.Task[None] | None = None
         self._leaving = asyncio.Event()
         self._committing = asyncio.Lock()
+        self._hurried = asyncio.Event()
         self._metadata_bytes = METADATA_BYTES
         self._trouble = ""
 
@@ -93,12 +95,18 @@ class Membership:
         if self._part is not None and not self._leaving.is_set():  # to leave must not be interrupted
             self._part.cancel()
 
+    def hurry(self) -> None:
+        """Commit what has finished at once; what finishes meanwhile shares the next commit."""
+        self._hurried.set()
+
     async def commit_for_ever(self) -> None:
         """Commit what has finished, every now and then, until cancelled."""
         while True:
-            await self._clock.sleep(self._config.commit_interval)
+            await first_of(self._clock.sleep(self._config.commit_interval), self._hurried.wait())
+            self._hurried.clear()
             async with self._committing:
                 await self._commit(self._buffer.commits())
+            await self._clock.sleep(_COMMITS_APART)
 
     async def prove(self) -> bool:
         """Commit all that has finished now; whether the group took it, so that the partitions are still ours."""

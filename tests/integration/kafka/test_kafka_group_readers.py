@@ -11,7 +11,17 @@ import pytest
 from bus.transports.kafka import KafkaConfig
 from bus.transports.kafka.strict import KafkaGroup
 from tests.harness.process import Child, module
-from tests.integration.kafka.kafka_group_world import DESTINATION, NAME, read_to_the_end, receive, run
+from tests.integration.kafka.kafka_group_world import (
+    DESTINATION,
+    NAME,
+    ensure,
+    eventually,
+    read_to_the_end,
+    receive,
+    run,
+)
+from tests.servers.kafka_cluster_fixtures import opened_group
+from tests.servers.kafka_fixtures import changed
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -47,3 +57,19 @@ async def test_a_process_that_stood_still_hands_out_nothing_of_what_another_one_
         worker.signal(signal.SIGCONT)
         assert worker.ready_line(number=1)["received"] == []
     assert [item.message.biz_id for item in found] == ["order-1", "order-2", "order-3"]
+
+
+async def test_what_is_acked_is_committed_at_once(group_config: KafkaConfig) -> None:
+    async with opened_group(changed(group_config, commit_interval=600.0)) as group:
+        await ensure(group, NAME)
+        writer = await group.writer(DESTINATION)
+        assert await writer.write(run(0, 3)) == 3
+        reader = await group.reader(DESTINATION, NAME)
+        for left in (2, 1, 0):
+            reader.ack(await reader.receive(1))
+
+            async def is_committed(left: int = left) -> bool:
+                lag = (group.lags() or {}).get((DESTINATION, NAME))
+                return lag is not None and lag.records == left
+
+            await eventually(is_committed)

@@ -110,7 +110,7 @@ def topic(cluster: str, *channels: str, **fields: Any) -> Sight:
     """Return a topic that is empty, and that nobody writes to."""
     parts = tuple(PartSeen(f"{cluster}:1/{n}", 1, 7, 0, tuple(map(ChannelSeen, channels))) for n in range(2))
     given: dict[str, Any] = {"exists": True, "partitions": 2, "meta": META, "parts": parts, "producers": 0} | fields
-    return Sight(cluster=cluster, **given)
+    return Sight(cluster=cluster, is_fork=given["meta"] is not None, **given)
 
 
 class Proxy:

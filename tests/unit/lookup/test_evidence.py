@@ -22,6 +22,7 @@ class FakeCluster:
 
     name = "b"
     is_settling = False
+    is_fork = False
 
     def __init__(self, answer: Answer | None = None, nodes: list[dict[str, Any]] | None = None) -> None:
         self.answer = answer

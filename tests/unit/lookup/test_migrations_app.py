@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bus.security.audit_log import Wanted
-from tests.unit.lookup.migration_world import Proxy, World, topic, turn
+from tests.unit.lookup.migration_world import META, Proxy, World, topic, turn
 
 ASKED = {"topic": "orders", "to": "b"}
 
@@ -86,6 +86,28 @@ async def test_what_the_source_does_not_have_or_tell_is_not_moved(proxy: Proxy) 
     sights["a"] = topic("a", "billing", meta=None, partitions=0)
     answer = await proxy.call("POST", "/migrations", {**ASKED, "kind": "expansion", "partitions": 4})
     assert (answer.status_code, answer.json()["field"]) == (422, "kind")
+
+
+STOCK: dict[str, Any] = {"meta": None, "partitions": 0}
+
+
+async def test_a_topic_of_stock_nsq_moves_to_the_fork_with_partitions(proxy: Proxy) -> None:
+    proxy.world.sights["a"] = topic("a", "billing", **STOCK)
+    plan = (await proxy.call("POST", "/migrations", {**ASKED, "dry_run": True})).json()
+    assert (plan["kind"], plan["partitions"]) == ("unordered", 2)
+    plan = (await proxy.call("POST", "/migrations", {**ASKED, "partitions": 3, "dry_run": True})).json()
+    assert plan["partitions"] == 3
+    answer = await proxy.call("POST", "/migrations", {**ASKED, "partitions": 256})
+    assert (answer.status_code, answer.json()["field"]) == (422, "partitions")
+
+
+async def test_a_topic_of_the_fork_moves_to_stock_nsq_unless_it_is_ordered(proxy: Proxy) -> None:
+    proxy.world.sights["b"] = topic("b", "billing", **STOCK)
+    answer = await proxy.call("POST", "/migrations", ASKED)
+    assert (answer.status_code, answer.json()["field"]) == (422, "to")
+    proxy.world.sights["a"] = topic("a", "billing", meta={**META, "ordered": False})
+    plan = (await proxy.call("POST", "/migrations", {**ASKED, "dry_run": True})).json()
+    assert (plan["kind"], plan["partitions"]) == ("unordered", None)
 
 
 async def test_a_step_is_taken_by_hand_once(proxy: Proxy) -> None:
