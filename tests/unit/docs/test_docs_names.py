@@ -48,3 +48,11 @@ def test_names_are_those_of_the_code(path: Path) -> None:
     assert {name for name in METRIC.findall(text) if not NO_METRICS.match(name)} - counted() == set()
     variables = {f"BUS_{name}".upper() for name in Settings.model_fields} | OTHERS
     assert set(VARIABLE.findall(text)) - variables == set()
+
+
+def test_what_the_articles_ask_is_in_places_and_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "articles.md").read_text("utf-8")
+    tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in tests] == []
+    places = re.findall(r"`((?:bus|lookup|deploy|tests)/[\w/.]+)`", text)
+    assert [place for place in places if not (ROOT / place).exists()] == []
