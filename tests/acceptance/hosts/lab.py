@@ -92,7 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.acceptance.hosts.lab")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=200.0)
+    parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--transport", choices=PLACES, default="direct")
     parser.add_argument("--apart", action="store_true", help="each role in a process of its own")
