@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from tests.acceptance.hosts import faults as harms
 from tests.acceptance.hosts.alarms import AlarmWatch
 from tests.acceptance.hosts.brokers import PLACES
 from tests.acceptance.hosts.faults import Fault, Shape
-from tests.acceptance.hosts.oracle import Findings, judge, missing
+from tests.acceptance.hosts.oracle import Findings, Producers, judge, missing
 from tests.acceptance.hosts.producers import SDK_RATE, Producer, SdkProducer
 from tests.acceptance.hosts.world import KEYED_CODE, PLAIN_CODE, STRICT_CODE, World
 from tests.harness.waiting import TooLate, wait_until
@@ -34,16 +35,8 @@ _CALM: Final = 90.0
 def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks: int, quiet: float) -> Findings:
     """Send while the faults are done, and judge once all that was accepted has arrived."""
     watch = AlarmWatch(world)
-    http = [Producer(world, f"p{number}", PLAIN_CODE, seed) for number in range(3)]
-    http += [Producer(world, "k0", KEYED_CODE, seed)]
-    http += [Producer(world, "x0", STRICT_CODE, seed)] if STRICT_CODE in world.codes else []
-    count = round((seconds + 2 * quiet) * SDK_RATE)
-    targets = zip(world.nodes, (PLAIN_CODE, world.codes[-1], KEYED_CODE), strict=False)
-    kits = [
-        SdkProducer(world, f"s{number}", code, node.url, count)
-        for number, (node, code) in enumerate(list(targets)[:sdks], 1)
-    ]
-    producers = [*http, *kits]
+    kits = _kits(world, round((seconds + 2 * quiet) * SDK_RATE), sdks)
+    producers = [*_http_producers(world, seed), *kits]
     time.sleep(quiet)
     begun, at = time.time(), time.monotonic()
 
@@ -55,30 +48,55 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     healed = time.monotonic()
     for producer in producers:
         producer.stop()
-    drained: float | None = None
-    is_calm = False
+    drained = _drain(world, producers, note)
+    is_calm = drained is not None and _calm_down(world, watch, healed, note)
+    watch.stop()
+    faults = [(fault, begun) for fault in schedule]
+    found = judge(world, producers, faults, None if drained is None else drained - healed)
+    found.incidents = len(watch.incidents)
+    for incident in watch.incidents:
+        span = f"{incident.opened - begun:.0f}-{incident.closed - begun:.0f}"
+        print(f"alarm {span} {incident.cause}: {min(incident.texts)}")
+    found.complaints += alarms.complaints(watch, faults, over=is_calm)
+    return found
+
+
+def _kits(world: World, count: int, most: int) -> list[SdkProducer]:
+    """Start an SDK for each destination, at a bus of its own."""
+    codes = (PLAIN_CODE, world.codes[-1], KEYED_CODE)
+    targets = zip(world.nodes[:most], codes, strict=False)
+    return [SdkProducer(world, f"s{number}", code, node.url, count) for number, (node, code) in enumerate(targets, 1)]
+
+
+def _http_producers(world: World, seed: int) -> list[Producer]:
+    found = [Producer(world, f"p{number}", PLAIN_CODE, seed) for number in range(3)]
+    found += [Producer(world, "k0", KEYED_CODE, seed)]
+    return [*found, Producer(world, "x0", STRICT_CODE, seed)] if STRICT_CODE in world.codes else found
+
+
+def _drain(world: World, producers: Producers, note: Callable[[str], None]) -> float | None:
+    """Return when (monotonic seconds) all had arrived that was accepted; None if it did not in time."""
     try:
         wait_until(lambda: not missing(producers, world.subscriber.calls()), within=_DRAIN, what="all arrives", every=1)
-        drained = time.monotonic() - healed
-        note("all has arrived")
+    except TooLate as late:
+        note(str(late))
+        return None
+    note("all has arrived")
+    return time.monotonic()
+
+
+def _calm_down(world: World, watch: AlarmWatch, healed: float, note: Callable[[str], None]) -> bool:
+    """Wait until the store has all outcomes and no alarm is open; return whether alarms had the time to end."""
+    try:
         wait_until(lambda: _are_traces_final(world), within=_DRAIN, what="the store has all outcomes", every=1)
         note("the store has all outcomes")
         time.sleep(3)  # for what is repeated late
-        is_calm = True
         wait_until(lambda: not watch.open, within=max(1.0, _CALM - time.monotonic() + healed), what="calm", every=1)
+        note("no alarm is open")
     except TooLate as late:
-        print(late, flush=True)
-    note("no alarm is open" if not watch.open else "alarms are open")
-    watch.stop()
-    faults = [(fault, begun) for fault in schedule]
-    found = judge(world, producers, faults, drained)
-    found.incidents = len(watch.incidents)
-    for incident in watch.incidents:
-        print(
-            f"alarm {incident.opened - begun:.0f}-{incident.closed - begun:.0f} {incident.cause}: {min(incident.texts)}"
-        )
-    found.complaints += alarms.complaints(watch, faults, over=is_calm)
-    return found
+        note(str(late))
+        return "calm" in str(late)
+    return True
 
 
 def _are_traces_final(world: World) -> bool:
