@@ -8,8 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bus.domain.destination import Ordering
-from bus.domain.ordering.chain import Lease
-from bus.domain.ordering.takeover import check_takeover
+from bus.domain.ordering.chain import Lease, check_takeover
 from bus.errors import Conflict, InvalidMessage
 from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem

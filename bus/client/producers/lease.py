@@ -16,7 +16,7 @@ from bus.client.network.receivers import Receivers
 from bus.client.options import Options, Prepared
 from bus.client.producers.renewing import Renewal
 from bus.client.sending.confirms import error_of
-from bus.domain.ordering.takeover import check_takeover
+from bus.domain.ordering.chain import check_takeover
 from bus.errors import (
     AccessDenied,
     BusError,

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
+
+from bus.errors import InvalidMessage
+from bus.sentences import sentence
+
+LEAST_TAKEOVER: Final = 2.0
+MOST_TAKEOVER: Final = 3_600.0
+TAKEOVER: Final = 6.0
+"""Seconds of a process of the bus that sends to a strict order, or reads it, unless it is set otherwise."""
 
 
 class Role(enum.StrEnum):
@@ -42,6 +50,20 @@ class Lease(msgspec.Struct, frozen=True):
     epoch: int = 0
     beat: int = 0
     takeover_after: float = 0.0
+
+
+def check_takeover(seconds: float) -> float:
+    """Return ``takeover_after`` of a producer's lease; raises ``InvalidMessage`` for one that is out of bounds."""
+    if not LEAST_TAKEOVER <= seconds <= MOST_TAKEOVER:  # NaN as well
+        raise InvalidMessage(
+            sentence(
+                "takeover_after is {least} to {most} seconds, or not set",
+                least=f"{LEAST_TAKEOVER:g}",
+                most=f"{MOST_TAKEOVER:g}",
+            ),
+            field="takeover_after",
+        )
+    return float(seconds)
 
 
 class Segment(msgspec.Struct, frozen=True):

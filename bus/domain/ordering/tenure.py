@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from bus.domain.ordering.chain import Chain, Lease, Role, renewed, taken, vacated
-from bus.domain.ordering.takeover import OF_ROLE
+from bus.domain.ordering.chain import TAKEOVER, Chain, Lease, Role, renewed, taken, vacated
 
 
 class Terms(NamedTuple):
@@ -39,7 +38,7 @@ def terms_of(takeover: float) -> Terms:
     return Terms(lease=takeover * 2 / 3, margin=takeover / 3, every=takeover / 6)
 
 
-TERMS: Final = terms_of(OF_ROLE)
+TERMS: Final = terms_of(TAKEOVER)
 
 
 class Tenure:
@@ -95,7 +94,7 @@ class Tenure:
             self._seen, self._since = lease, now
         is_free = not lease.owner or lease.owner == self._owner  # its own, of an earlier life
         # The owner's, which may have other terms; earlier versions wrote none.
-        if is_free or now - self._since > (lease.takeover_after or OF_ROLE):
+        if is_free or now - self._since > (lease.takeover_after or TAKEOVER):
             return taken(chain, self.role, self._owner, self._url, self.terms.lease + self.terms.margin)
         return None
 

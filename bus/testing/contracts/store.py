@@ -11,7 +11,7 @@ from bus.testing.contracts.store_cancellation import CancellationContract
 from bus.testing.contracts.store_compensations import CompensationContract
 from bus.testing.contracts.store_conditions import ConditionContract
 from bus.testing.contracts.store_discards import DiscardContract
-from bus.testing.contracts.store_documents import DocumentContract
+from bus.testing.contracts.store_documents import DocumentContract, WrittenDocumentContract
 from bus.testing.contracts.store_drops import DropContract
 from bus.testing.contracts.store_failures import FailureContract
 from bus.testing.contracts.store_ordering import OrderingContract
@@ -30,6 +30,7 @@ class StoreContract(
     CancellationContract,
     OrderingContract,
     DocumentContract,
+    WrittenDocumentContract,
     RollupContract,
 ):
     """The behaviour of ``bus.ports.store.Store``, without restarts."""

@@ -53,6 +53,10 @@ class DocumentContract:
         assert [document.key for document in await store.list("c", prefix="a/", after="a/2")] == sorted(keys)[5:7]
         assert await store.list("none") == []
 
+
+class WrittenDocumentContract:
+    """Documents that a store of traces writes with outcomes."""
+
     async def test_documents_are_written_with_outcomes_or_alone(self, store: Store) -> None:
         await store.put("c", "k", b"1")
         await store.write([message()], [DocumentWrite("c", "k", b"2"), DocumentWrite("d", "n", b"3")])

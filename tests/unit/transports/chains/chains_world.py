@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Chain, Role
+from bus.domain.ordering.chain import TAKEOVER, Chain, Role
 from bus.domain.ordering.document import COLLECTION, decode_chain
-from bus.domain.ordering.takeover import OF_ROLE
 from bus.domain.ordering.tenure import terms_of
 from bus.domain.subscription import Subscription
 from bus.ports.transport import Incoming
@@ -49,7 +48,7 @@ class ChainsWorld:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._numbers = 0
 
-    async def begin(self, name: str, roles: frozenset[Role] = BOTH, takeover: float = OF_ROLE) -> Chains:
+    async def begin(self, name: str, roles: frozenset[Role] = BOTH, takeover: float = TAKEOVER) -> Chains:
         """Start a process."""
         url, terms = f"http://{name}", terms_of(takeover)
         chains = Chains(self.store, {"kafka": self.groups}, name, url, roles, self._again, self.clock, terms)
