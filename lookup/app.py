@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from posixpath import normpath
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from bus.domain.routing.listlookup import listed_alone
 from bus.domain.routing.rooms import Access
 from bus.http.asgi import JSON, Receive, Scope, Send, answer
+from bus.ports.clock import Clock
 from bus.telemetry import metrics
 from lookup.cluster import Cluster, message_of
 from lookup.lists import MERGED, ask_all
-from lookup.lookups import Lookups
+from lookup.lookups import FRESH, Lookups
 from lookup.nsqlookupd import VIA, Away, Passed, passed_by
 from lookup.query import Malformed, read_query
+from lookup.recent import Recent
 from lookup.replies import Replies, accepts_version_1, answered, missing, refused
 from lookup.routing import Routing
 
@@ -34,9 +36,18 @@ _BAD_REQUEST: Final = 400
 _LOOP: Final = 508
 _UNAVAILABLE: Final = 503
 _MOST_BODY: Final = 2**20
+_MOST_LISTS: Final = 100
 _MOST_FIELDS: Final = 50
 _PORT_DIGITS: Final = 5
 _TOO_LARGE: Final = 413
+
+
+class _Listed(NamedTuple):
+    """A list that was given, of these clusters, and until when (monotonic seconds) it is given again."""
+
+    replies: Replies
+    of: tuple[Cluster, ...]
+    until: float
 
 
 class LookupApp:
@@ -48,11 +59,13 @@ class LookupApp:
         How this proxy is known to itself, in the header that its requests have.
     """
 
-    def __init__(self, me: str, version: str, routing: Routing, lookups: Lookups) -> None:
+    def __init__(self, me: str, version: str, routing: Routing, lookups: Lookups, clock: Clock) -> None:
         self._me = me
         self._version = version
         self._routing = routing
         self._lookups = lookups
+        self._clock = clock
+        self._lists: Recent[tuple[str, str], _Listed] = Recent(_MOST_LISTS)
         self._own = {
             "/lookup": self._lookup,
             **dict.fromkeys(MERGED, self._list),
@@ -89,7 +102,17 @@ class LookupApp:
         return await told
 
     async def _list(self, scope: Scope, via: str) -> Replies:
-        """Return what all clusters know together."""
+        """Return what all clusters know together; for a second the same without asking."""
+        clusters, key = tuple(self._routing.clusters.values()), (_target(scope), via)
+        known = self._lists.get(key)
+        if known is not None and known.of == clusters and self._clock.monotonic() < known.until:
+            return known.replies
+        replies = await self._ask_lists(scope, via)
+        if replies.plain.status == _OK:
+            self._lists.put(key, _Listed(replies, clusters, self._clock.monotonic() + FRESH))
+        return replies
+
+    async def _ask_lists(self, scope: Scope, via: str) -> Replies:
         found = await ask_all(self._routing.clusters, scope["path"], _target(scope), via)
         fields = missing(found.absent)
         if found.content is not None:
@@ -122,6 +145,7 @@ class LookupApp:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
             return
         _log.info("cluster %s answers %s %s: %d", cluster.name, scope["method"], scope["path"], done.status)
+        self._lists.clear()
         await answer(send, done.status, done.content, JSON, (_CHOSEN, cluster.name.encode("ascii", "replace")))
 
     async def _pass(self, scope: Scope, send: Send) -> None:

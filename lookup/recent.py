@@ -29,3 +29,7 @@ class Recent(Generic[Key, Value]):
         self._values.move_to_end(key)
         if len(self._values) > self._most:
             self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._values.clear()

@@ -51,7 +51,7 @@ class LookupService:
         self._client = NsqlookupdClient(context.owner, context.clock.monotonic)
         self._routing = Routing(path, self._client, context.clock, context.noise)
         self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
-        app = LookupApp(context.owner, VERSION, self._routing, self._lookups)
+        app = LookupApp(context.owner, VERSION, self._routing, self._lookups, context.clock)
         api = self._api(context)
         self.offers = Offers(
             routes={"": app, PREFIX: api, LOOKUP: PeerApp(context.peer_key, {LOOKUP: api.call})},
