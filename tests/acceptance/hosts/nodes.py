@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -76,9 +76,11 @@ class Node:
 
     def fill_disk(self) -> None:
         """Leave no byte of the disk free."""
-        free = os.statvfs(self.disk)
-        with (self.disk / "filler").open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
+        with (self.disk / "filler").open("wb", buffering=0) as file:
+            for size in (2**20, 2**12):
+                with suppress(OSError):
+                    while file.write(bytes(size)):
+                        pass
 
     def free_disk(self) -> None:
         """Undo ``fill_disk``."""
