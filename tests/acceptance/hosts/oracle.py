@@ -221,7 +221,7 @@ class _Traces:
         return list(self._known[message_id])
 
     def _statuses_of(self, code: str) -> dict[str, str]:
-        return {message["id"]: message["status"] for message in self._admin.messages(destination=code)}
+        return {message["id"]: message["status"] for message in self._admin.messages(destination=code, limit=100)}
 
     def _read(self, ask: Callable[[], Any]) -> Any:
         """Return what the bus says; its store may be busy with what the run has left."""
@@ -232,7 +232,7 @@ class _Traces:
                 found.append(ask())
             return bool(found)
 
-        wait_until(answers, within=60, what="the store answers", every=1)
+        wait_until(answers, within=180, what="the store answers", every=1)
         return found[0]
 
 
