@@ -221,7 +221,7 @@ class _Traces:
         return list(self._known[message_id])
 
     def _statuses_of(self, code: str) -> dict[str, str]:
-        return {message["id"]: message["status"] for message in self._admin.messages(destination=code, limit=100)}
+        return {message["id"]: message["status"] for message in self._admin.messages(destination=code, limit=500)}
 
     def _read(self, ask: Callable[[], Any]) -> Any:
         """Return what the bus says; its store may be busy with what the run has left."""
