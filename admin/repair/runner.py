@@ -15,7 +15,7 @@ from admin.repair.work import Work
 from bus.domain.identity import id_time, new_id
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import Trace
-from bus.errors import Conflict, NotFound, StoreError
+from bus.errors import Conflict, NotFound, StoreError, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentWrite, Store
 from bus.sentences import sentence
@@ -82,8 +82,14 @@ class JobRunner:
         written = [*documents, chunk_document(job.id, 0, items), job_document(job)]
         try:
             await self._resender.begin(trace, targets, Cause(job.id, by, job.reason), written)
-        except BaseException:
+        except StoreUnavailable as error:
             self._read_again()  # the job may be stored, without the resend
+            raise StoreUnavailable(
+                sentence("it is not known whether the resend began: {error}", error=error.said),
+                hint=sentence("look at job {id} before you resend it again: it goes on if it is there", id=job.id),
+            ) from error
+        except BaseException:
+            self._read_again()
             raise
         job.sent = 1
         self._begun.append(job)

@@ -122,7 +122,7 @@ class Evidence:
         )
         return Sight(
             cluster=name,
-            is_fork=bool(cluster.is_fork),
+            is_fork=cluster.is_fork,
             exists=bool(parts),
             parts=parts,
             producers=_writers(nodes, topic),

@@ -72,6 +72,11 @@ class Planning:
             *(self._look(name, wanted.topic) for name in (before.produce[0], wanted.to))
         )
         _check_source(wanted.topic, source)
+        if target.is_fork is None:
+            raise TransportUnavailable(
+                sentence("{name} does not answer; nothing was begun", name=wanted.to),
+                hint=sentence("bring its nsqlookupds back first: what it is made with depends on what they are"),
+            )
         kind = _kind(wanted, source, target)
         migration = begin(
             wanted.topic,
@@ -152,7 +157,7 @@ def _kind(wanted: Wanted, source: Sight, target: Sight) -> Kind:
 def _partitions(wanted: Wanted, kind: Kind, source: Sight, target: Sight) -> int:
     if kind is not Kind.EXPANSION:
         if target.is_fork and not source.is_fork:
-            return _on_the_fork(wanted.partitions)
+            return _on_the_fork(wanted.partitions, target.partitions)
         if wanted.partitions is not None:
             raise _invalid(
                 "partitions", sentence("only an expansion, or a move from stock NSQ to the fork, sets the partitions")
@@ -170,12 +175,15 @@ def _partitions(wanted: Wanted, kind: Kind, source: Sight, target: Sight) -> int
     return wanted.partitions
 
 
-def _on_the_fork(partitions: int | None) -> int:
-    """Return how many partitions a topic of stock NSQ has on a cluster of the fork."""
+def _on_the_fork(partitions: int | None, present: int) -> int:
+    """Return how many partitions a topic of stock NSQ has on a cluster of the fork, which may have it already."""
     if partitions is None:
-        return _DEFAULT_PARTITIONS
-    if not 1 <= partitions <= MOST_PARTITIONS:
-        raise _invalid("partitions", sentence("a topic has 1 to {most} partitions", most=MOST_PARTITIONS))
+        return present or _DEFAULT_PARTITIONS
+    if not max(1, present) <= partitions <= MOST_PARTITIONS:
+        raise _invalid(
+            "partitions",
+            sentence("the topic has {least} to {most} partitions there", least=max(1, present), most=MOST_PARTITIONS),
+        )
     return partitions
 
 

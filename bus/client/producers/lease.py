@@ -174,9 +174,12 @@ class Asking:
             return None
         options = replace(self._options, timeout=min(self._options.timeout, self._takeover_after / 2))
         receivers = Receivers(options)
-        outbox = self._outbox
-        ask = partial(self._ask, receivers, epoch)
-        return Renewal(ask, receivers.close, lambda: outbox.has_ended, self._takeover_after)
+        outbox, code = self._outbox, self._code
+
+        def has_ended() -> bool:
+            return outbox.has_ended or code not in outbox.marker.codes
+
+        return Renewal(partial(self._ask, receivers, epoch), receivers.close, has_ended, self._takeover_after)
 
     def give_up(self, error: BaseException) -> None:
         """Have it released, if it may have been given."""

@@ -179,10 +179,13 @@ def taken(chain: Chain, role: Role, owner: str, url: str, takeover_after: float)
     return _replace(chain, epoch=chain.epoch + 1, **{role: lease})
 
 
-def renewed(chain: Chain, role: Role) -> Chain:
-    """Return the chain with a sign of life of a role's owner."""
+def renewed(chain: Chain, role: Role, takeover_after: float) -> Chain:
+    """Return the chain with a sign of life of a role's owner, and after how long others may take over.
+
+    A process of an earlier version drops the latter whenever it writes the chain.
+    """
     lease = chain.lease(role)
-    return _replace(chain, **{role: msgspec.structs.replace(lease, beat=lease.beat + 1)})
+    return _replace(chain, **{role: msgspec.structs.replace(lease, beat=lease.beat + 1, takeover_after=takeover_after)})
 
 
 def vacated(chain: Chain, role: Role) -> Chain:
@@ -194,6 +197,11 @@ def produced_by(chain: Chain, owner: str, url: str = "", takeover_after: float =
     """Return the chain with another producer, or with none; what the one before still sends is refused for good."""
     lease = Lease(owner, url, chain.epoch + 1, takeover_after=takeover_after)
     return _replace(chain, epoch=chain.epoch + 1, producer=lease)
+
+
+def lasting(chain: Chain, takeover_after: float) -> Chain:
+    """Return the chain whose producer keeps its lease, with another time after which others may take over."""
+    return _replace(chain, producer=msgspec.structs.replace(chain.producer, takeover_after=takeover_after))
 
 
 def without(chain: Chain, groups: Collection[str]) -> Chain:

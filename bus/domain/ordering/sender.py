@@ -13,6 +13,7 @@ from bus.domain.ordering.chain import (
     Segment,
     Stands,
     joined,
+    lasting,
     produced_by,
     reopened,
     with_current,
@@ -117,11 +118,16 @@ class ChainSender:
             have been taken.
         """
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
-            if chain.producer.owner == owner:
-                self._note_alive(chain.producer)
-            if epoch or (chain.producer.owner and not self._is_over(chain.producer)):
-                return chain.producer
-            yield from self.copy.put(chain, produced_by(chain, owner, takeover_after=takeover_after))
+            lease = chain.producer
+            if lease.owner == owner and epoch in (0, lease.epoch):
+                self._note_alive(lease)
+                if lease.takeover_after == takeover_after:
+                    return lease
+                yield from self.copy.put(chain, lasting(chain, takeover_after))
+            elif epoch or (lease.owner and not self._is_over(lease)):
+                return lease
+            else:
+                yield from self.copy.put(chain, produced_by(chain, owner, takeover_after=takeover_after))
         return None
 
     def _note_alive(self, lease: Lease) -> None:
@@ -160,6 +166,8 @@ class ChainSender:
                 break
             segment, epoch = head
             count = yield Write(segment.group, epoch, tuple(messages[done:]))
+            if count and self.copy.chain is not None and admission.producer:
+                self._note_alive(self.copy.chain.producer)
             done += count
             if done < len(messages):
                 # What is unknown may still arrive, so nothing may be written behind it, for whomever that is.

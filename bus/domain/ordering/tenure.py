@@ -87,15 +87,16 @@ class Tenure:
     def next(self, chain: Chain) -> Chain | None:
         """Return the chain to put for a tenure to go on or begin; None while the role is somebody else's."""
         lease, now = chain.lease(self.role), self._clock()
+        takeover = self.terms.lease + self.terms.margin
         if self.is_mine(chain):
-            return renewed(chain, self.role)
+            return renewed(chain, self.role, takeover)
         self._epoch = 0
         if lease != self._seen or self._since == math.inf:
             self._seen, self._since = lease, now
         is_free = not lease.owner or lease.owner == self._owner  # its own, of an earlier life
-        # The owner's, which may have other terms; earlier versions wrote none.
-        if is_free or now - self._since > (lease.takeover_after or TAKEOVER):
-            return taken(chain, self.role, self._owner, self._url, self.terms.lease + self.terms.margin)
+        # The owner's, which may have other terms; earlier versions write none.
+        if is_free or now - self._since > (lease.takeover_after or max(TAKEOVER, takeover)):
+            return taken(chain, self.role, self._owner, self._url, takeover)
         return None
 
     def put(self, chain: Chain, asked_at: float) -> None:

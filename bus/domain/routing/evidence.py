@@ -73,13 +73,13 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     producers
         Connections that publish; None where no nsqd tells.
     is_fork
-        Whether the cluster is one of the fork, which has partitions.
+        Whether the cluster is one of the fork, which has partitions; None while that is not known.
     unknown
         Why something could not be asked; empty when all is told.
     """
 
     cluster: str
-    is_fork: bool = False
+    is_fork: bool | None = None
     exists: bool = False
     partitions: int = 0
     meta: Mapping[str, Any] | None = None

@@ -70,7 +70,7 @@ class Need(enum.Enum):
     UNCONSUMED
         Nobody consumes here.
     UNWRITTEN
-        Nobody has written for longer than the longest lookup interval, and no producer is connected.
+        Nobody has written for longer than the longest lookup interval, or twice as long while producers are connected.
     """
 
     PREPARED = "prepared"

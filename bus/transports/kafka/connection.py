@@ -137,8 +137,11 @@ class Cluster:
         """Send a request to one broker."""
         connections = self._connections
 
+        used: list[Any] = []
+
         async def answer() -> Any:
-            return await (await self._connection(connections, node)).send(request)
+            used.append(await self._connection(connections, node))
+            return await used[0].send(request)
 
         try:
             return await self.call_watch.call(
@@ -153,8 +156,8 @@ class Cluster:
                 self._cut()  # and with them the locks, which it may have
             raise
         except TimeoutError:
-            if node in connections.made:
-                connections.made[node].close()  # whoever asks next tries another one
+            for connection in used:
+                connection.close()  # whoever asks next tries another one
             raise
 
     async def ask_controller(self, request: Any) -> Any:

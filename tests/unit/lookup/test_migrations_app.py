@@ -97,8 +97,18 @@ async def test_a_topic_of_stock_nsq_moves_to_the_fork_with_partitions(proxy: Pro
     assert (plan["kind"], plan["partitions"]) == ("unordered", 2)
     plan = (await proxy.call("POST", "/migrations", {**ASKED, "partitions": 3, "dry_run": True})).json()
     assert plan["partitions"] == 3
-    answer = await proxy.call("POST", "/migrations", {**ASKED, "partitions": 256})
-    assert (answer.status_code, answer.json()["field"]) == (422, "partitions")
+    for partitions in (1, 256):
+        answer = await proxy.call("POST", "/migrations", {**ASKED, "partitions": partitions})
+        assert (answer.status_code, answer.json()["field"]) == (422, "partitions")
+    proxy.world.sights["b"] = topic("b", exists=False, partitions=0, parts=())
+    plan = (await proxy.call("POST", "/migrations", {**ASKED, "partitions": 1, "dry_run": True})).json()
+    assert plan["partitions"] == 1
+
+
+async def test_a_cluster_whose_kind_is_not_known_is_no_target(proxy: Proxy) -> None:
+    proxy.world.sights["b"] = msgspec.structs.replace(topic("b", exists=False), is_fork=None)
+    answer = await proxy.call("POST", "/migrations", ASKED)
+    assert (answer.status_code, "b does not answer" in answer.json()["detail"]) == (503, True)
 
 
 async def test_a_topic_of_the_fork_moves_to_stock_nsq_unless_it_is_ordered(proxy: Proxy) -> None:

@@ -96,6 +96,18 @@ async def test_a_standby_takes_over_from_a_producer_that_gives_no_sign_of_life()
         assert held(groups) == [b"1", b"3"]
 
 
+async def test_a_producer_that_asks_again_may_change_the_time() -> None:
+    async with receivers("one") as ((here,), _):
+        first = (await here.take("shop-1")).json()
+        assert (await here.take("shop-1", takeover_after=5)).json() == first
+        assert (await here.chain()).producer.takeover_after == 5
+        assert (await here.take("shop-1", takeover_after=9, epoch=first["epoch"])).json() == first
+        await here.clock.advance(8)
+        assert (await here.take("shop-2")).status_code == 409
+        await here.clock.advance(1)
+        assert (await here.take("shop-2")).status_code == 200
+
+
 async def test_a_lease_that_was_taken_over_cannot_be_renewed() -> None:
     async with receivers("one") as ((here,), _):
         epoch = (await here.take("shop-1", takeover_after=5)).json()["epoch"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -309,6 +310,19 @@ async def test_a_role_is_taken_over_after_the_time_that_its_owner_set(of_the_oth
         await world.clock.advance(1 + 2 * terms_of(of_the_other).every)
         assert other.sends(CODE)
         assert (await world.chain()).reader.owner == "two"
+
+
+async def test_a_role_lasts_though_an_earlier_version_drops_its_time() -> None:
+    async with world_of() as world:
+        one = await world.begin("one", takeover=30)
+        two = await world.begin("two", takeover=30)
+        chain = await world.chain()
+        bare = msgspec.structs.replace(chain.sender, takeover_after=0.0)
+        await world.store.put(COLLECTION, CODE, encode_chain(msgspec.structs.replace(chain, sender=bare)))
+        await world.clock.advance(12)
+        assert (await world.chain()).sender.takeover_after == 30
+        assert one.sends(CODE)
+        assert not two.sends(CODE)
 
 
 async def test_a_process_without_groups_neither_sends_nor_reads() -> None:
