@@ -108,7 +108,7 @@ def _draw_of_node(dice: random.Random, fault: Fault, shape: Shape) -> Fault:
         peers = dice.choice([*_PEERS, *brokers])
         return fault._replace(peers=peers, way=dice.choice(["both", "both", "in", "out"]))
     if kind in ("stop", "kill"):
-        return fault._replace(role=dice.choice(["", *ROLES[:3]]) if shape.apart else "")
+        return fault._replace(role=dice.choice(["", *ROLES]) if shape.apart else "")
     choices = {"lossy": _LOSSES, "clock": _CLOCKS, "disk": (0.0,)}[kind]
     return fault._replace(amount=dice.choice(choices))
 

@@ -101,7 +101,7 @@ def _calm_down(world: World, watch: AlarmWatch, healed: float, note: Callable[[s
 
 def _are_traces_final(world: World) -> bool:
     try:
-        return not any(world.nodes[0].admin.unfinished(code) for code in world.codes)
+        return not any(world.admins[0].unfinished(code) for code in world.codes)
     except httpx.HTTPError:
         return False
 

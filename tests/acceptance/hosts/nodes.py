@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,9 @@ from tests.harness.bus_process import BusProcess
 from tests.harness.moved_clock import MovedClock
 
 PORT: Final = 8700
-ROLES: Final = ("receiver", "dispatcher", "compensator", "admin", "alarms")
+ROLES: Final = ("receiver", "dispatcher", "compensator")
+"""Of each host of roles apart; the first two have alarms and an admin as well."""
+MORE_ROLES: Final = ("alarms", "admin")
 _DISK: Final = "400m"
 
 
@@ -28,10 +30,10 @@ class Node:
     url
         Where messages are sent to.
     admin
-        For its API.
+        For its API; None where it has none.
     """
 
-    def __init__(self, host: Host, folder: Path, env: Mapping[str, str], *, apart: bool) -> None:
+    def __init__(self, host: Host, folder: Path, env: Mapping[str, str], *, roles: Sequence[str]) -> None:
         self.host = host
         self.disk = folder / host.name
         self.disk.mkdir()
@@ -39,11 +41,9 @@ class Node:
         (folder / f"{host.name}-clock").mkdir()
         self.clock = MovedClock(folder / f"{host.name}-clock")
         env = {**env, **self.clock.env, "BUS_HOST": "0.0.0.0"}
-        self.processes = {
-            role: self._process(role, PORT + number, env) for number, role in enumerate(ROLES if apart else [""])
-        }
+        self.processes = {role: self._process(role, PORT + number, env) for number, role in enumerate(roles)}
         self.url = f"http://{host.ip}:{PORT}"
-        self.admin: Admin = self.processes["admin" if apart else ""].admin
+        self.admin: Admin | None = self.processes[roles[-1]].admin if roles[-1] in ("", "admin") else None
 
     def _process(self, role: str, port: int, env: dict[str, str]) -> BusProcess:
         name = f"{self.host.name}-{role}" if role else self.host.name

@@ -24,6 +24,10 @@ from tests.harness.waiting import wait_until
 _AFTER: Final = 45.0
 # Of a retry, with the time-outs of these subscriptions (docs/adr/0042-a-retry-has-one-owner.md).
 _LEASE: Final = 36.0
+_LEAST: Final = 30.0
+# Of the time of a lease that faults have to cover, and seconds after each until the store is used again.
+_MOST: Final = 0.8
+_SETTLED: Final = 2.0
 _OK: Final = 200
 _EVERY: Final = 5
 Producers = Sequence[Producer | SdkProducer]
@@ -211,7 +215,7 @@ class _Traces:
     """The traces of all messages, each read once; ``statuses`` are those of their lists."""
 
     def __init__(self, world: World) -> None:
-        self._admin = world.nodes[0].admin
+        self._admin = world.admins[0]
         self._known: dict[str, Any] = {}
         self.statuses = {code: self._read(partial(self._statuses_of, code)) for code in world.codes}
 
@@ -271,7 +275,7 @@ def _repeated(
         unanswered = sum(not attempt["status_code"] for attempt in delivery["attempts"])
         causes["POST without an answer"] += min(unanswered, len(found) - 1)
         for first, second in list(itertools.pairwise(found))[unanswered:]:
-            cause = cause_of(first.t, second.t, spans)
+            cause = cause_of(first.t, second.t, spans) or _unwritten(first.t, second.t, faults)
             if cause:
                 causes[cause] += 1
             else:
@@ -288,3 +292,14 @@ def _repeats(fault: Fault) -> bool:
     if fault.place == "store":
         return fault.kind != "slow" and fault.end - fault.begin > _LEASE
     return fault.kind not in ("clock", "disk") and not fault.place.startswith("sdk")
+
+
+def _unwritten(first: float, second: float, faults: Sequence[tuple[Fault, float]]) -> str:
+    """Return a cause if faults one after the other kept an outcome from the store until the lease was over."""
+    keeping = [(at + fault.begin, at + fault.end) for fault, at in faults if fault.place == "store" or fault.is_of_node]
+    covered, until = 0.0, first
+    for begin, end in sorted(keeping):
+        last = min(end + _SETTLED, second)
+        covered += max(0.0, last - max(begin, until))
+        until = max(until, last)
+    return "outcome kept from the store for a lease" if covered > _MOST * (second - first) > _MOST * _LEAST else ""

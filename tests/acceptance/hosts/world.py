@@ -12,7 +12,7 @@ import httpx
 
 from tests.acceptance.hosts.brokers import PLACES, open_brokers
 from tests.acceptance.hosts.network import Host, Relay, make_network
-from tests.acceptance.hosts.nodes import Node
+from tests.acceptance.hosts.nodes import MORE_ROLES, ROLES, Node
 from tests.harness.admin import Admin
 from tests.harness.bus_process import run_bus
 from tests.harness.subscribers import SubscriberProcess
@@ -54,6 +54,8 @@ class World:
         The hosts that buses talk to, by what they have: ``store``, ``subscribers``, ``producers``, and the brokers.
     codes
         The destinations that there are.
+    admins
+        For the APIs of those hosts that have one.
     """
 
     def __init__(self, folder: Path, *, nodes: int, transport: str, apart: bool) -> None:
@@ -84,21 +86,24 @@ class World:
             self.subscriber = stack.enter_context(SubscriberProcess(self.folder, *_PATHS, fsync=False))
             self._subscribers = Relay(self.services["subscribers"], self.subscriber.port)
             self.key = self._first_key()
-            self.nodes = [Node(host, self.folder, env, apart=self._apart) for host in self._hosts]
+            self.nodes = [Node(host, self.folder, env, roles=self._roles(host)) for host in self._hosts]
             for node in self.nodes:
                 stack.callback(node.close)
                 node.start()
-                node.admin.authorize(self.key)
-            self._configure(self.nodes[0].admin)
+            self.admins = [node.admin for node in self.nodes if node.admin is not None]
+            for admin in self.admins:
+                admin.authorize(self.key)
+            self._configure(self.admins[0])
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def subscriptions(self, code: str) -> list[str]:
-        """Return the names of a destination's subscriptions."""
-        return [name for of, name in SUBSCRIPTIONS if of == code]
+    def _roles(self, host: Host) -> tuple[str, ...]:
+        if not self._apart:
+            return ("",)
+        return (*ROLES, *MORE_ROLES) if host in self._hosts[:2] else ROLES
 
     def peers_of(self, node: Node) -> list[Host]:
         """Return the hosts of the other buses."""
@@ -106,9 +111,9 @@ class World:
 
     def ask(self, path: str) -> Any:
         """Return what the first bus that answers says; None if none does."""
-        for node in self.nodes:
+        for admin in self.admins:
             try:
-                answer = node.admin.call("GET", path, timeout=3)
+                answer = admin.call("GET", path, timeout=3)
             except httpx.HTTPError:
                 continue
             if answer.is_success:
