@@ -102,7 +102,7 @@ class LookupApp:
         return await told
 
     async def _list(self, scope: Scope, via: str) -> Replies:
-        """Return what all clusters know together; for a second the same without asking."""
+        """Return the merged list of all clusters; an answer is used again for a second."""
         clusters, key = tuple(self._routing.clusters.values()), (_target(scope), via)
         known = self._lists.get(key)
         if known is not None and known.of == clusters and self._clock.monotonic() < known.until:

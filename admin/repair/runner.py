@@ -86,7 +86,7 @@ class JobRunner:
             self._read_again()  # the job may be stored, without the resend
             raise StoreUnavailable(
                 sentence("it is not known whether the resend began: {error}", error=error.said),
-                hint=sentence("look at job {id} before you resend it again: it goes on if it is there", id=job.id),
+                hint=sentence("check job {id} before you resend again: if it exists, it continues", id=job.id),
             ) from error
         except BaseException:
             self._read_again()

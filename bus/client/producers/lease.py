@@ -164,7 +164,7 @@ class Asking:
 
     def _ask(self, receivers: Receivers, epoch: int = 0) -> Answer:
         asked = {"owner": self._outbox.marker.owner, "takeover_after": self._takeover_after, "epoch": epoch}
-        # An earlier receiver knows the owner alone.
+        # A receiver of an earlier version reads the owner alone.
         content = msgspec.json.encode({name: value for name, value in asked.items() if value})
         return receivers.ask(self._code, "POST", f"/v1/producers/{self._code}", content)
 

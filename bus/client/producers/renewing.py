@@ -27,7 +27,7 @@ class Renewal:
     close
         Called when the thread ends.
     has_ended
-        Whether what is sent under the lease is given up, so that nobody is to wait for it.
+        Whether the lease is released, or its messages are left to another process.
     """
 
     def __init__(

@@ -199,7 +199,7 @@ def produced_by(chain: Chain, owner: str, url: str = "", takeover_after: float =
     return _replace(chain, epoch=chain.epoch + 1, producer=lease)
 
 
-def lasting(chain: Chain, takeover_after: float) -> Chain:
+def with_takeover(chain: Chain, takeover_after: float) -> Chain:
     """Return the chain whose producer keeps its lease, with another time after which others may take over."""
     return _replace(chain, producer=msgspec.structs.replace(chain.producer, takeover_after=takeover_after))
 

@@ -13,10 +13,10 @@ from bus.domain.ordering.chain import (
     Segment,
     Stands,
     joined,
-    lasting,
     produced_by,
     reopened,
     with_current,
+    with_takeover,
     without,
 )
 from bus.domain.ordering.chain_copy import ChainCopy
@@ -123,7 +123,7 @@ class ChainSender:
                 self._note_alive(lease)
                 if lease.takeover_after == takeover_after:
                     return lease
-                yield from self.copy.put(chain, lasting(chain, takeover_after))
+                yield from self.copy.put(chain, with_takeover(chain, takeover_after))
             elif epoch or (lease.owner and not self._is_over(lease)):
                 return lease
             else:

@@ -35,15 +35,15 @@ _CALM: Final = 90.0
 def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks: int, quiet: float) -> Findings:
     """Send while the faults are done, and judge once all that was accepted has arrived."""
     watch = AlarmWatch(world)
-    kits = _kits(world, round((seconds + 2 * quiet) * SDK_RATE), sdks)
-    producers = [*_http_producers(world, seed), *kits]
+    sdk_producers = _sdk_producers(world, round((seconds + 2 * quiet) * SDK_RATE), sdks)
+    producers = [*_http_producers(world, seed), *sdk_producers]
     time.sleep(quiet)
     begun, at = time.time(), time.monotonic()
 
     def note(text: str) -> None:
         print(f"{time.monotonic() - at:6.1f} {text}", flush=True)
 
-    harms.run(world, kits, schedule, note)
+    harms.run(world, sdk_producers, schedule, note)
     time.sleep(quiet)
     healed = time.monotonic()
     for producer in producers:
@@ -61,7 +61,7 @@ def run(world: World, schedule: list[Fault], seed: int, *, seconds: float, sdks:
     return found
 
 
-def _kits(world: World, count: int, most: int) -> list[SdkProducer]:
+def _sdk_producers(world: World, count: int, most: int) -> list[SdkProducer]:
     """Start an SDK for each destination, at a bus of its own."""
     codes = (PLAIN_CODE, world.codes[-1], KEYED_CODE)
     targets = zip(world.nodes[:most], codes, strict=False)
