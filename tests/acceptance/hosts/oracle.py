@@ -125,17 +125,21 @@ def _recovered(
 
 
 def missing(producers: Producers, calls: Iterable[Call]) -> set[tuple[str, str]]:
-    """Return the accepted messages that a subscription has not got yet, each with the subscription's name."""
-    arrived = {(call.id, call.path) for call in calls if call.status == _OK}
-    wanted = {
-        (answer.id, f"/{name}")
+    """Return the accepted messages that a subscription has not got yet, each with the subscription's name.
+
+    The SDK gives a message another id when a receiver refuses the time of the first one.
+    """
+    given = [call for call in calls if call.status == _OK]
+    ids = {(call.id, call.path) for call in given}
+    numbers = {(call.key, call.seq, call.path) for call in given}
+    return {
+        (answer.id, path)
         for producer in producers
+        for path in [f"/{name}" for code, name in SUBSCRIPTIONS if code == producer.code]
         for answer in producer.answers
-        if answer.id
-        for code, name in SUBSCRIPTIONS
-        if code == producer.code
+        if answer.id and (answer.id, path) not in ids
+        if answer.node or (answer.key, answer.seq, path) not in numbers
     }
-    return wanted - arrived
 
 
 def _lost(producers: Producers, calls: Sequence[Call]) -> list[str]:
