@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bus.sentences import Said, sentence
+from bus.sentences import Said, joined, sentence
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -24,7 +24,17 @@ GRACE: Final = 1.0  # seconds in which a call has to end that was cancelled, who
 MOST_RENEWALS: Final = 3
 MOST_ABANDONED: Final = 16  # clients whose calls hang still
 _REPORTED_FOR: Final = 60.0
+_replaced: Final[dict[str, float]] = {}  # by the name of a client, until when that is reported
 end_process: Final = os._exit  # nothing is waited for: what should end is what hangs
+
+
+def replaced() -> Said:
+    """Return which clients of this process were replaced within the last minute; empty for none."""
+    for name in [name for name, until in _replaced.items() if time.monotonic() >= until]:
+        del _replaced[name]
+    return joined(
+        sentence("{client}: calls neither ended nor failed; the client was replaced", client=name) for name in _replaced
+    )
 
 
 class CallHangs(TimeoutError):
@@ -47,14 +57,6 @@ class CallWatch:
         self._stuck: object = None
         self._kind = ""
         self._renewals = 0  # since a call of the kind that hung ended with another client
-        self._reported_until = 0.0
-
-    @property
-    def trouble(self) -> Said:
-        """Return which client was replaced within the last minute; empty for none."""
-        if time.monotonic() >= self._reported_until:
-            return ""
-        return sentence("{client}: calls neither ended nor failed; the client was replaced", client=self._name)
 
     async def call(
         self,
@@ -173,7 +175,7 @@ class CallWatch:
         if self._renewals > MOST_RENEWALS or len(self._abandoned) > MOST_ABANDONED:
             _log.critical("%s: calls neither end nor fail with a new client either; this process ends", self._name)
             end_process(os.EX_SOFTWARE)
-        self._reported_until = time.monotonic() + _REPORTED_FOR
+        _replaced[self._name] = time.monotonic() + _REPORTED_FOR
         _log.error(
             "%s: calls neither end nor fail; the client is replaced (%d calls are abandoned)",
             self._name,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from bus import call_watch
 from bus.bootstrap.context import Context
 from bus.cluster.activity import Activity
 from bus.domain.health.vitals import (
@@ -132,6 +133,7 @@ def offers_of(context: Context) -> Offers:
         "clocks": lambda: members.clocks,
         "order": lambda: context.leaders.trouble,
         "connections": lambda: context.descriptors.trouble,
+        "clients": call_watch.replaced,
     }
     if isinstance(events, Emitter):
         conditions["events"] = lambda: events.trouble

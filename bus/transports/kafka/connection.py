@@ -75,7 +75,7 @@ class Cluster:
         self._bootstrap: str | list[str] = options["bootstrap_servers"]
         self._options = {name: value for name, value in options.items() if name != "bootstrap_servers"}
         self._timeout = timeout
-        self.call_watch = call_watch or CallWatch(f"the connections to {self._bootstrap}")
+        self._call_watch = call_watch or CallWatch(f"the connections to {self._bootstrap}")
         self._brokers: Brokers | None = None
         self._connections = _Connections()
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -103,7 +103,7 @@ class Cluster:
         errors: list[TransportError] = []
         for host, port, _ in sorted(collect_hosts(self._bootstrap)):
             try:
-                self._brokers = await self.call_watch.call(
+                self._brokers = await self._call_watch.call(
                     self._introduction(host, port),
                     within=self._timeout,
                     client=object(),
@@ -144,7 +144,7 @@ class Cluster:
             return await used[0].send(request)
 
         try:
-            return await self.call_watch.call(
+            return await self._call_watch.call(
                 answer(),
                 within=self._timeout,
                 client=connections,

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bus.call_watch import CallWatch
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Incoming
@@ -43,11 +42,6 @@ class KafkaConsumer:
         self._on_close = on_close
         self._taking_part = asyncio.create_task(self._membership.run())
         self._beside = [asyncio.create_task(self._membership.commit_for_ever()), asyncio.create_task(aside.run())]
-
-    @property
-    def call_watch(self) -> CallWatch:
-        """The watch over the calls of the client library."""
-        return self._membership.call_watch
 
     async def receive(self, limit: int) -> list[Incoming]:
         """Wait for messages of the partitions that are assigned here."""

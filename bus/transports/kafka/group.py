@@ -40,13 +40,7 @@ _TROUBLE: Final = (*TROUBLE, TransportError)
 
 
 class Membership:
-    """One aiokafka consumer in the group, and another one whenever that fails.
-
-    Attributes
-    ----------
-    call_watch
-        Of the calls of its consumers.
-    """
+    """One aiokafka consumer in the group, and another one whenever that fails."""
 
     def __init__(
         self,
@@ -65,7 +59,7 @@ class Membership:
         self._options = options
         self._clock = clock
         self._set_aside = set_aside
-        self.call_watch = CallWatch(f"the consumer of group {group.name}")
+        self._call_watch = CallWatch(f"the consumer of group {group.name}")
         self._consumer: Any = None
         self._member: Member | None = None
         self._assignor: Any = None
@@ -123,7 +117,7 @@ class Membership:
             await self._call(consumer, consumer.start(), within=self._config.request_timeout, kind="starting")
             self._consumer = consumer
             consumer.subscribe([self._group.topic], listener=_Listener(self))
-            await Fetching(consumer, self._buffer, self._config, self._set_aside, self.call_watch).run()
+            await Fetching(consumer, self._buffer, self._config, self._set_aside, self._call_watch).run()
         finally:
             self._leaving.set()
             within = 3 * (self._config.request_timeout + _LEAVE_WITHIN)
@@ -132,7 +126,7 @@ class Membership:
 
     async def _call(self, consumer: Any, work: Coroutine[Any, Any, None], *, within: float, kind: str) -> None:
         cut = partial(disconnect, consumer._client)  # noqa: SLF001
-        await self.call_watch.call(work, within=within, client=consumer, cut=cut, kind=kind)
+        await self._call_watch.call(work, within=within, client=consumer, cut=cut, kind=kind)
 
     def _make(self) -> Any:
         config = self._config

@@ -94,11 +94,6 @@ class Publisher:
     ----------
     on_doubt
         Called when the cluster may be away or the producer has to be replaced.
-
-    Attributes
-    ----------
-    call_watch
-        Of the calls of its producers.
     """
 
     def __init__(
@@ -114,7 +109,7 @@ class Publisher:
         self._options = options
         self._clock = clock
         self._on_doubt = on_doubt
-        self.call_watch = CallWatch(f"the producer of {config.cluster}")
+        self._call_watch = CallWatch(f"the producer of {config.cluster}")
         self._producer: _Producer | None = None
         self._tainted = False
         self._retired: set[asyncio.Task[None]] = set()
@@ -150,7 +145,7 @@ class Publisher:
         try:
             with translated(sentence("starting to publish")):
                 self._cluster.introduce(client.client)
-                await self.call_watch.call(
+                await self._call_watch.call(
                     client.start(),
                     within=self._config.request_timeout,
                     client=client,
@@ -217,7 +212,7 @@ class Publisher:
     ) -> Said:
         """Send batches and mark what is held; return what went wrong."""
         tasks = {
-            self.call_watch.start(_send_in_order(producer, topic, partition, queue, held))
+            self._call_watch.start(_send_in_order(producer, topic, partition, queue, held))
             for partition, queue in batches.items()
         }
         if not tasks:
@@ -229,7 +224,7 @@ class Publisher:
         finally:
             everything.cancel()
             client = producer.client
-            await self.call_watch.stop(tasks, client=client, cut=partial(disconnect, client.client), kind="publishing")
+            await self._call_watch.stop(tasks, client=client, cut=partial(disconnect, client.client), kind="publishing")
         return self._judge(producer, topic, [_error(task) for task in tasks])
 
     def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> Said:

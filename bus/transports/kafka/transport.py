@@ -140,8 +140,6 @@ class KafkaTransport:
             if self._supervision.trouble
             else [ensured.trouble for ensured in self._topology]
         )
-        watches = [self._cluster.call_watch, self._publisher.call_watch, *(one.call_watch for one in self._consumers)]
-        troubles += [call_watch.trouble for call_watch in watches]
         found = {str(trouble): trouble for trouble in troubles if trouble}
         return {self._config.cluster: joined(found[text] for text in sorted(found))}
 

@@ -10,7 +10,7 @@ from typing import Final
 from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import sentence
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
@@ -67,11 +67,6 @@ class Connection:
     def trouble(self) -> TransportError | None:
         """What is wrong with it; None while it is up."""
         return None if self.session is not None else self._trouble
-
-    @property
-    def replaced(self) -> Said:
-        """That it was replaced within the last minute since calls hung; empty when it was not."""
-        return self._call_watch.trouble
 
     @property
     def session(self) -> Session | None:

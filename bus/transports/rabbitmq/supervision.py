@@ -102,7 +102,7 @@ class Cluster:
         """Return what is wrong with it; empty when it is well."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
         found = [trouble.said for trouble in troubles if trouble is not None]
-        found += [self.publisher.trouble(), self.publishing.replaced, self.consuming.replaced]
+        found.append(self.publisher.trouble())
         return next((trouble for trouble in found if trouble), "")
 
     async def close(self) -> None:

@@ -56,7 +56,7 @@ async def wedged(monkeypatch: pytest.MonkeyPatch, method: str, hangs: Callable[[
 async def test_a_connection_whose_calls_hang_is_replaced(
     primary: RabbitmqServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_watch, "_REPORTED_FOR", 5.0)
+    monkeypatch.setattr(call_watch, "_replaced", {})
     async with world(primary.url, patience=HASTIER) as found:
         await found.ensure("billing")
         consumer = await found.consume()
@@ -66,10 +66,10 @@ async def test_a_connection_whose_calls_hang_is_replaced(
         cluster = found.transport._clusters["rabbitmq-primary"]
         before = cluster.publishing.session
         async with wedged(monkeypatch, "basic_publish", lambda connection: connection is before._raw) as wedge:
-            await eventually(lambda: cluster.publishing.replaced, what="the call is abandoned")
+            await eventually(call_watch.replaced, what="the call is abandoned")
             assert wedge.hung
             await eventually(lambda: cluster.publishing.session not in (None, before), what="another connection")
-            assert "(publishing): calls neither ended" in str(found.transport.conditions()["rabbitmq-primary"])
+            assert "(publishing): calls neither ended" in str(call_watch.replaced())
             await confirmed(found, sent[1])
             assert ids(await receive(consumer, 1)) == ids(sent[1:])
 
@@ -91,6 +91,7 @@ async def test_the_process_ends_when_new_connections_hang_as_well(
 async def test_a_paused_broker_ends_no_process(primary: RabbitmqServer, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr(call_watch, "end_process", ended.append)
+    monkeypatch.setattr(call_watch, "_replaced", {})
     opened, original = 0, Session.open.__func__  # type: ignore[attr-defined]
 
     async def counted(cls: type[Session], *args: Any, **kwargs: Any) -> Session:
@@ -102,13 +103,11 @@ async def test_a_paused_broker_ends_no_process(primary: RabbitmqServer, monkeypa
     monkeypatch.setattr(Session, "open", classmethod(counted))
     async with world(primary.url, patience=HASTIER) as found:
         await found.ensure("billing")
-        cluster = found.transport._clusters["rabbitmq-primary"]
         until = opened + 2 * (call_watch.MOST_RENEWALS + 1)
         primary.pause()
         try:
             await eventually(lambda: opened >= until, what="many attempts to connect")
-            assert not cluster.publishing.replaced
-            assert not cluster.consuming.replaced
+            assert not call_watch.replaced()
         finally:
             primary.resume()
         await confirmed(found, *found.messages(1))

@@ -140,8 +140,7 @@ class KafkaGroup:
 
     def condition(self) -> Said:
         """Return what is wrong with the cluster, or with destinations on it, or that a broker is away."""
-        conditions = [*self._transport.conditions().values(), self._call_watch.trouble]
-        troubles = [trouble for trouble in conditions if trouble]
+        troubles = [trouble for trouble in self._transport.conditions().values() if trouble]
         if not troubles and self._cluster.is_open and len(self._cluster.nodes()) < COPIES:
             return self._missing()
         return joined(troubles)

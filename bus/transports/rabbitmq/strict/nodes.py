@@ -84,10 +84,8 @@ class Nodes:
 
     def trouble(self) -> Said:
         """Return what is wrong with the first node that is away; empty for nothing."""
-        connections = [node.connection for node in self._nodes]
-        found = [trouble.said for connection in connections if (trouble := connection.trouble) is not None]
-        found += [connection.replaced for connection in connections if connection.replaced]
-        return next(iter(found), "")
+        troubles = (node.connection.trouble for node in self._nodes)
+        return next((trouble.said for trouble in troubles if trouble is not None), "")
 
     async def close(self) -> None:
         """Close all connections."""

@@ -25,6 +25,7 @@ async def connection(monkeypatch: pytest.MonkeyPatch) -> Connection:
     monkeypatch.setattr(module, "DEADLINE", 0.02)
     monkeypatch.setattr(call_watch, "GRACE", 0.01)
     monkeypatch.setattr(call_watch, "end_process", end)
+    monkeypatch.setattr(call_watch, "_replaced", {})
     monkeypatch.setattr(Connection, "_has_server", True)
     return Connection("mongodb://127.0.0.1:9")
 
@@ -43,6 +44,7 @@ async def test_a_client_whose_calls_hang_is_replaced(connection: Connection) -> 
         await connection.exchange("reading", hang)
     assert connection.database is not before
     assert connection.losses == losses + 1
+    assert "the client of MongoDB" in str(call_watch.replaced())
     assert await connection.exchange("reading", answer) == 1
 
 
