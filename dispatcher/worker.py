@@ -42,9 +42,9 @@ _REMEMBERED: Final = 10
 class SubscriptionWorker:
     """Delivers one subscription's messages until it is stopped.
 
-    At most ``max_concurrency`` requests are in flight, each with ``batch`` messages at most, and the outcomes of as
-    many messages wait to be recorded. Tasks live only while there is work, so an idle subscription costs one waiting
-    task. ``filled`` is called when deliveries come while it has none.
+    At most ``max_concurrency`` requests are in flight, each with ``batch`` messages at most; with the outcomes that
+    wait to be recorded these are twice as many messages at most. Tasks live only while there is work, so an idle
+    subscription costs one waiting task. ``filled`` is called when deliveries come while it has none.
     """
 
     def __init__(
@@ -472,7 +472,8 @@ class SubscriptionWorker:
             return False
         if len(self._started) + self._slot.count >= self.subscription.max_concurrency:
             return False
-        return self._unrecorded < self._window.half and self._gate.opens(now)
+        # At least one: the next POST does not wait for the commit of the outcome before it.
+        return self._unrecorded < max(2, self._window.half) and self._gate.opens(now)
 
     def _conclude(self, exchange: Exchange, made: Made) -> None:
         attempts, answer, failure = made
