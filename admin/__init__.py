@@ -1,1 +1,1 @@
-"""What people ask of the bus: configuration, search, traces, resends, spools, health."""
+"""The admin role: configuration, search, traces, resends, health, and the pages."""

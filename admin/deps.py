@@ -1,4 +1,4 @@
-"""What the admin's routes share."""
+"""Dependencies that the admin's routes share."""
 
 from __future__ import annotations
 

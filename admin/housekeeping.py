@@ -1,4 +1,4 @@
-"""What an admin process deletes by itself every hour: audit entries, sessions, links of edits, bulk resends."""
+"""The hourly deletion of old audit entries, sessions, links of edits and bulk resends."""
 
 from __future__ import annotations
 

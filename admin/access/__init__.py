@@ -1,1 +1,1 @@
-"""Who people are: sessions, logging in elsewhere, what they did and what they saved."""
+"""Sessions, sign-on by a provider, the audit log and saved searches of people."""

@@ -1,4 +1,4 @@
-"""Who makes a request: by a key, by a session, or anyone while no key was made."""
+"""The identity of a request: a key, a session, or anyone while no key exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a whole set of the configuration would change, without changing anything."""
+"""The changes that a whole configuration would make, computed without making any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bodies of the admin API have in common."""
+"""The base of request bodies of the admin API."""
 
 from __future__ import annotations
 

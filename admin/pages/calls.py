@@ -1,4 +1,4 @@
-"""How a page asks the admin API: as its viewer, in this process, through the same checks as from outside."""
+"""Calls of a page to the admin API: as its viewer, in this process, with the same checks as from outside."""
 
 from __future__ import annotations
 

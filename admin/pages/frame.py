@@ -1,4 +1,4 @@
-"""What is around every page: the navigation, the search box, the viewer's menu, the keyboard shortcuts."""
+"""The frame of every page: navigation, search box, the viewer's menu, keyboard shortcuts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may see a page or hold its socket, and the headers that limit what a browser does with an answer."""
+"""Access to pages and their sockets, and the security headers of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is told when the API does not do what it asked for."""
+"""The error of a page whose API call was refused."""
 
 from __future__ import annotations
 

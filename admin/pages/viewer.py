@@ -1,4 +1,4 @@
-"""Who looks at a page, and how they like it: language, time zone, light or dark."""
+"""The viewer of a page, with language, time zone, and light or dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job does with its deliveries: what resends and discards have in common."""
+"""The acts of a job on its deliveries: the common part of resends and discards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which deliveries a selection takes: for the preview of a job, for the job, and for failures since it was made."""
+"""The deliveries of a selection: for a job's preview, the job itself, and failures since it was made."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a request goes through before and after its route."""
+"""Steps of a request before and after its route."""

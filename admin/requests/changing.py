@@ -1,4 +1,4 @@
-"""How a request changes a resource: PATCH replaces the fields that are sent, and what a broker refuses is undone."""
+"""Changes of a resource: PATCH replaces the fields that are sent; a change that a broker refuses is undone."""
 
 from __future__ import annotations
 

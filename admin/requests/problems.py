@@ -1,4 +1,4 @@
-"""What goes wrong in a route, as problem documents."""
+"""Errors of routes as problem documents."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people see of messages and of the bus, as far as they may."""
+"""Views of messages and of the bus, limited to the rights of the reader."""

@@ -1,4 +1,4 @@
-"""Why the deliveries of a trace are not in flight now, by the configuration and the state of the live processes."""
+"""The reasons why deliveries are not in flight, from the configuration and the live processes."""
 
 from __future__ import annotations
 

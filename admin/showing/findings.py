@@ -1,4 +1,4 @@
-"""What the pipeline told, as the API shows it."""
+"""Findings of the pipeline, as the API returns them."""
 
 from __future__ import annotations
 

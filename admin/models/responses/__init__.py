@@ -1,1 +1,1 @@
-"""What the admin API answers, a module for each subject: routes make it, pages read it, OpenAPI tells it."""
+"""Responses of the admin API, a module for each subject, used by routes, pages and OpenAPI."""

@@ -1,4 +1,4 @@
-"""What the dispatchers do for a subscription now."""
+"""Responses about the work of dispatchers for a subscription."""
 
 from __future__ import annotations
 

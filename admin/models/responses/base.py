@@ -1,4 +1,4 @@
-"""What answers of the admin API have in common."""
+"""The base of responses of the admin API."""
 
 from __future__ import annotations
 

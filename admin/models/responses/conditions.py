@@ -1,4 +1,4 @@
-"""How subscriptions do now."""
+"""Responses about the state of subscriptions."""
 
 from __future__ import annotations
 

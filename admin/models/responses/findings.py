@@ -1,4 +1,4 @@
-"""What the pipeline told."""
+"""Responses with the findings of the pipeline."""
 
 from __future__ import annotations
 

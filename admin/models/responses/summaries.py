@@ -1,4 +1,4 @@
-"""What the messages of a search have in common, and when they were made."""
+"""Responses that summarize the messages of a search, by attribute and by time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the page that finds messages is made of."""
+"""Parts of the page that searches messages."""

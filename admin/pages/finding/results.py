@@ -1,4 +1,4 @@
-"""What a search found, how far it got, and what to do next."""
+"""The results of a search, its progress, and the next step."""
 
 from __future__ import annotations
 

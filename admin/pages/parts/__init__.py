@@ -1,1 +1,1 @@
-"""What several pages show."""
+"""Parts that several pages use."""

@@ -1,4 +1,4 @@
-"""What the dispatchers do for a subscription: the permits in use, and the attempts that they made last."""
+"""The work of dispatchers for a subscription: slots in use, and recent attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs a person, the worst first, each with what to do next."""
+"""The list of incidents, the worst first, each with the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscriber answered, as a cell."""
+"""A table cell with the response of a subscriber."""
 
 from __future__ import annotations
 

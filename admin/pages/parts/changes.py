@@ -1,4 +1,4 @@
-"""What a request changed: fields before and after."""
+"""The fields that a request changed, before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How subscriptions do: a word in lists, and on a subscription's own page the reason and what waits."""
+"""The state of subscriptions: a word in lists, with reason and backlog on a subscription's own page."""
 
 from __future__ import annotations
 

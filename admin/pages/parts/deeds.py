@@ -1,4 +1,4 @@
-"""What somebody did by a request, as a verb."""
+"""The verb for an audited request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a message is sent to a destination, to copy."""
+"""Commands to copy that send a first message to a destination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who changed what of a destination or a subscription."""
+"""The audited changes of a destination or a subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an order is kept, and what happens to it when a message is given up, as people read it."""
+"""The texts about an order: how it is kept, and the effect of a message that is given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job over many deliveries would take."""
+"""The preview of a job over many deliveries."""
 
 from __future__ import annotations
 

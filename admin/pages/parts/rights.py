@@ -1,4 +1,4 @@
-"""What roles may do, in words."""
+"""The texts about the rights of roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an axis of time has its labels: at round times of the viewer's clock."""
+"""Labels of a time axis, at round times of the viewer's clock."""
 
 from __future__ import annotations
 

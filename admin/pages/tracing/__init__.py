@@ -1,1 +1,1 @@
-"""What the page of one message is made of."""
+"""Parts of the page of one message."""

@@ -1,4 +1,4 @@
-"""What a person can do with one message: resend it, or edit it into a new one."""
+"""Actions on one message: resend it, or edit it into a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a message was when, from its producer to the next attempt, with gaps and what is missing."""
+"""The timeline of a message, from its producer to the next attempt, with gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a delivery went, as a picture: its way to a dispatcher, each attempt, and the pauses between them.
+"""A picture of the time that a delivery took: transport, each attempt, and the pauses between them.
 
 Attempts are to one scale, so that a slow one looks slow; pauses are drawn shorter than they were. Only what was
 measured has a colour.

@@ -1,4 +1,4 @@
-"""Who may do what: all users, and all keys."""
+"""The page of users and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails, grouped by subscription and kind of failure."""
+"""The page of failures, grouped by subscription and kind."""
 
 from __future__ import annotations
 
