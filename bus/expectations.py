@@ -1,4 +1,4 @@
-"""What a setting that is refused should have been, in the words of the bus and not of the library that checks it."""
+"""Texts about refused settings, in the terms of the bus rather than of the library that checks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When this process collects garbage: seldom and little at a time, since a collection holds up everything."""
+"""The schedule of garbage collection: seldom and little at a time, since a collection stops everything."""
 
 from __future__ import annotations
 

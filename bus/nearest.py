@@ -1,4 +1,4 @@
-"""What somebody meant who wrote a name that there is not."""
+"""Suggestions for a misspelled name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call an agent."""
+"""Authentication of an agent's callers."""
 
 from __future__ import annotations
 

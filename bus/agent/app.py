@@ -1,4 +1,4 @@
-"""What an agent answers beside the usual message: those that come in pieces, what is refused, and how the agent is."""
+"""The agent's HTTP application: bodies in chunks, errors, and health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an agent is: whether it reaches the receiver, what its disk says, and what its spool holds."""
+"""The health of an agent: connection to the receiver, disk, and spool."""
 
 from __future__ import annotations
 

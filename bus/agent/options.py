@@ -1,4 +1,4 @@
-"""What an agent is set up with, checked once."""
+"""The options of an agent, validated once."""
 
 from __future__ import annotations
 

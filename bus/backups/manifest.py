@@ -1,4 +1,4 @@
-"""What a backup says of itself, written when all of it is on disk."""
+"""The manifest of a backup, written once all files of it are on disk."""
 
 from __future__ import annotations
 

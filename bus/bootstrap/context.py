@@ -1,4 +1,4 @@
-"""What roles of one process share: all that is opened for them."""
+"""The resources that the roles of one process share."""
 
 from __future__ import annotations
 

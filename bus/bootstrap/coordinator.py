@@ -1,4 +1,4 @@
-"""Where strictly ordered destinations agree: in the store, or in what the settings name."""
+"""The coordinator of strictly ordered destinations: the store, or a service that the settings name."""
 
 from __future__ import annotations
 

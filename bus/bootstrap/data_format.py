@@ -1,4 +1,4 @@
-"""Which formats the files of a data directory have: those of a newer bus are refused before anything is opened."""
+"""Formats of the files in a data directory: those of a newer version are refused before anything is opened."""
 
 from __future__ import annotations
 

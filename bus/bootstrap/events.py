@@ -1,4 +1,4 @@
-"""Where a process's trace events go."""
+"""The sink of a process's trace events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each role of a process has for the rest of it."""
+"""The services that each role gives to its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role is, how one is found, and how those of one process are put together."""
+"""Roles: how they are found and combined in one process."""
 
 from __future__ import annotations
 

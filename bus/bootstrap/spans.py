@@ -1,4 +1,4 @@
-"""Where a process's spans go."""
+"""The recorder and the exporter of a process's spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records of a direct queue wait for a subscription that the configuration on the same disk lacks."""
+"""A check for records of a direct queue whose subscription the configuration on the same disk lacks."""
 
 from __future__ import annotations
 

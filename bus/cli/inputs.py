@@ -1,4 +1,4 @@
-"""What commands read: a file or standard input, and of which type it is."""
+"""Input of commands: a file or standard input, and its content type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``bus send`` makes of the lines of a file: one line of ``POST /v1/messages`` of each."""
+"""Lines of a file for ``bus send``, each made into one line of ``POST /v1/messages``."""
 
 from __future__ import annotations
 

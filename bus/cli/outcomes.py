@@ -1,4 +1,4 @@
-"""How deliveries that were resent ended: waited for, counted, and shown."""
+"""Outcomes of resent deliveries: awaited, counted, and printed."""
 
 from __future__ import annotations
 

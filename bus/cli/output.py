@@ -1,4 +1,4 @@
-"""What commands print: fields and bars for people, JSON for programs."""
+"""Output of commands: fields and bars for people, JSON for programs."""
 
 from __future__ import annotations
 

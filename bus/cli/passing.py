@@ -1,4 +1,4 @@
-"""What passes through a destination: messages as the store gets them, found by asking again and again."""
+"""New messages of a destination, found by polling the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a data or spool directory others than its owner could read or change."""
+"""A check of the file permissions of a data or spool directory."""
 
 from __future__ import annotations
 

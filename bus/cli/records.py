@@ -1,4 +1,4 @@
-"""What a record of any spool is, for people: a producer's line, a refused one, or a message inside the bus."""
+"""Records of any spool, for people: a producer's line, a refused one, or a message inside the bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `Bus` is set up with, checked once."""
+"""The options of a `Bus`, validated once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process has of a `Bus`: its spool directory, and the daemon that empties it."""
+"""The spool directory of one process's `Bus`, and the daemon that empties it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dispatchers do for one subscription now: the permits in use, and the attempts that they made last."""
+"""The work of dispatchers for one subscription: slots in use, and recent attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a dispatcher last shared permits, kept on its disk."""
+"""The last views by which a dispatcher shared slots, kept on its disk."""
 
 from __future__ import annotations
 

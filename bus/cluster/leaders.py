@@ -1,4 +1,4 @@
-"""Which process keeps the order of a destination: one accepts its messages, one delivers them (docs/ordering.md)."""
+"""Leaders of ordered destinations: one process accepts its messages, one delivers them (docs/ordering.md)."""
 
 from __future__ import annotations
 

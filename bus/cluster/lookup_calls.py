@@ -1,4 +1,4 @@
-"""What an admin has a lookup proxy do for people whom it has let in and audited."""
+"""Calls of an admin to a lookup proxy for people whom the admin has authenticated and audited."""
 
 from __future__ import annotations
 

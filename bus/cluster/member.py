@@ -1,4 +1,4 @@
-"""What a process tells the others about itself, as a document in the store."""
+"""The document of a process in the store, by which others find it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is there: each process tells of itself every second, and knows the others by what they tell."""
+"""Membership: each process writes its document every second, and reads those of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process tells when it is asked: too much, or changing too fast, to tell everybody every second."""
+"""The report of a process on request: too large, or changing too fast, for its document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in the local queues of every process, and since when."""
+"""The backlog in the local queues of all processes, with its age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bus tells of itself as messages of a destination, which anybody may subscribe to."""
+"""Events of the bus itself, as messages of a destination that anybody may subscribe to."""
 
 from __future__ import annotations
 

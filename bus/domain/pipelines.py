@@ -1,4 +1,4 @@
-"""What a pipeline that stays (``bus pipeline serve``) tells of itself, and what people want of it.
+"""The state that a running pipeline (``bus pipeline serve``) reports, and the runs that people request.
 
 The bus keeps and shows it, and judges none of it. Times are RFC 3339, as the API has them, unless in milliseconds.
 """

@@ -1,4 +1,4 @@
-"""What a producer says of its queue with each request, as the header ``bus-queue``."""
+"""The header ``bus-queue``, in which a producer reports its queue with each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which routing keys a subscription's routing pattern takes: the rule of AMQP's topic exchanges.
+"""Routing patterns of subscriptions: the rule of AMQP's topic exchanges.
 
 Keys and patterns are words between dots; in a pattern ``*`` is exactly one word and ``#`` any number of them, none
 included. An empty key has no words.

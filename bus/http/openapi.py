@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of every operation: who may ask, and how a request is refused."""
+"""The OpenAPI document's common parts: authentication and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server's protocol asks of others: who may be connected, and who may open a WebSocket."""
+"""Policies of a server's protocol: who may connect, and who may open a WebSocket."""
 
 from __future__ import annotations
 

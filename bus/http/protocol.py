@@ -1,4 +1,4 @@
-"""How requests arrive: within a deadline and limits, and every refusal is a problem document."""
+"""The HTTP protocol: requests arrive within a deadline and limits; every refusal is a problem document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many connections a process may have by its limit of open files, and that some were closed for others."""
+"""The number of connections a process may have by its limit of open files, and closings for lack of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a cluster of brokers is, as its own administration tells: what no client of it sees."""
+"""The health of a cluster of brokers by its own administration, beyond the sight of its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where trace events go. They tell of messages and never hold one up: what cannot be passed on is lost, and counted."""
+"""The sink of trace events. They never hold up a message: what cannot be passed on is lost, and counted."""
 
 from __future__ import annotations
 

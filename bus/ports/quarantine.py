@@ -1,4 +1,4 @@
-"""Where records go that a transport delivered but that are not ours."""
+"""The quarantine of records that a transport delivered but that are not ours."""
 
 from __future__ import annotations
 

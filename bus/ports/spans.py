@@ -1,4 +1,4 @@
-"""Where spans go, for traces that begin before the bus and end behind it. They never hold a message up."""
+"""The exporter of spans, for traces that begin before the bus and end behind it. It never holds up a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a store is, besides that it answers."""
+"""The health of a store, besides that it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries messages from the receiver to the dispatcher."""
+"""Transports, which carry messages from the receiver to the dispatcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a subscription's requests go, and everything about their head that is known in advance."""
+"""The target of a subscription's requests, with all parts of their head that are known in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How subscribers over https are verified."""
+"""Verification of subscribers over https."""
 
 from __future__ import annotations
 

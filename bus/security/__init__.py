@@ -1,1 +1,1 @@
-"""Who may call the bus, whom the bus may call, and how a subscriber knows that it was the bus."""
+"""Authentication, authorization, egress limits, and signatures for subscribers."""

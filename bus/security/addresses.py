@@ -1,4 +1,4 @@
-"""Which IP addresses are not on the public internet, and which IPv4 addresses hide inside IPv6 ones.
+"""IP addresses that are not on the public internet, IPv4 addresses inside IPv6 ones included.
 
 ``ipaddress.is_global`` cannot decide this: it is True for 64:ff9b::a9fe:a9fe, 2002:a9fe:a9fe::, fec0::1 and 224.0.0.1.
 """

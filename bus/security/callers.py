@@ -1,4 +1,4 @@
-"""Who is connected to a server: what those without a valid key may take, and whose connections make room for others."""
+"""Connections to a server: limits for those without a valid key, and which are closed to make room for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which address a request comes from, also through proxies."""
+"""The client address of a request, also through proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses the bus may call: the public internet, unless a setting says otherwise."""
+"""Addresses that the bus may call: the public internet, unless a setting says otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When API keys were used last: noted in memory, and written once a minute at most for each key."""
+"""The last use of each API key: in memory, and written once a minute at most."""
 
 from __future__ import annotations
 

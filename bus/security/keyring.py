@@ -1,4 +1,4 @@
-"""Who may do what: API keys and users kept in the store, checked from memory."""
+"""API keys and users, kept in the store and checked from memory."""
 
 from __future__ import annotations
 

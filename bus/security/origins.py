@@ -1,4 +1,4 @@
-"""Whether a browser sends a request for a page of ours."""
+"""A check that a browser's request comes from one of our pages."""
 
 from __future__ import annotations
 

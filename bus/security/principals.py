@@ -1,4 +1,4 @@
-"""Who makes a request, and what they may do."""
+"""Principals: the identity behind a request, and its rights."""
 
 from __future__ import annotations
 

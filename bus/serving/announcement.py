@@ -1,4 +1,4 @@
-"""What a process says when it serves."""
+"""The announcement of a process that is ready."""
 
 from __future__ import annotations
 

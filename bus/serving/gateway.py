@@ -1,4 +1,4 @@
-"""Which application answers a request; health, metrics and reports for other processes are answered here."""
+"""Routing of requests to applications; health, metrics and reports for other processes are answered here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the processes of one ``bus up`` this is, and what its supervisor has handed to it."""
+"""The position of a process within one ``bus up``, and the files handed to it by its supervisor."""
 
 from __future__ import annotations
 

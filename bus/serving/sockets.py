@@ -1,4 +1,4 @@
-"""Which WebSockets are opened, and how many: the pages hold one each, and there are no others."""
+"""Limits on WebSockets: the pages hold one each, and there are no others."""
 
 from __future__ import annotations
 

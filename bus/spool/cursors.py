@@ -1,4 +1,4 @@
-"""What a spool knows in memory: its sections' lanes, each consumer's place in them, and what is held. No I/O.
+"""The state of a spool in memory: lanes of its sections, positions of consumers, held records. No I/O.
 
 The size of all this depends on lanes, consumers and claimed windows, never on the backlog.
 """

@@ -1,4 +1,4 @@
-"""What commits for an event loop: rows are inserted here, COMMIT runs in a thread, callers are answered here."""
+"""The commit driver of an event loop: rows are inserted here, COMMIT runs in a thread, callers are answered here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database error means to a spool."""
+"""Errors of a spool for database errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who owns a spool directory: one live process at most, known to the kernel."""
+"""The lock of a spool directory: one live owner at most, known to the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a spool is set up."""
+"""Options of a spool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a record is numbered, measured and checked."""
+"""Records: numbers, sizes and checksums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one commit carries, put together from what was gathered, and taken back when it fails."""
+"""One commit, assembled from the requests that were gathered, and rolled back when it fails."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where traces, unfinished work and configuration rest; stores do not know each other."""
+"""Stores of traces, unfinished work and configuration; stores do not know each other."""

@@ -1,4 +1,4 @@
-"""How many writes a second the store is given: in all, and of each destination."""
+"""The rate of writes to the store: in all, and of each destination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a partition may be dropped because somebody else keeps it: rules that every store shares."""
+"""Rules for dropping a partition that somebody else keeps, shared by every store."""
 
 from __future__ import annotations
 

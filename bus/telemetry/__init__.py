@@ -1,1 +1,1 @@
-"""What the bus tells about itself: metrics and logs."""
+"""Metrics and logs of the bus."""

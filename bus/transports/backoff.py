@@ -1,4 +1,4 @@
-"""How long a connection to a broker waits before the next try."""
+"""The wait of a connection to a broker before the next try."""
 
 from __future__ import annotations
 

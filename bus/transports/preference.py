@@ -1,4 +1,4 @@
-"""Which of a transport's clusters a person wants published to."""
+"""The cluster of a transport that a person chose for publishing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How receivers are spoken with, whoever has something for them: one, those that it names, when to try again."""
+"""Connections to receivers: one or those that it names, with backoff."""

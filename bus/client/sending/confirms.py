@@ -1,4 +1,4 @@
-"""Who waits until a receiver has accepted a message, or has refused it for good."""
+"""Waiters for the acceptance, or the final refusal, of a message."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a producer has on its disk: directories, their lanes, lines that are records, leases; and who writes it."""
+"""Spool directories of producers: lanes, lines that are records, leases, and the writer."""

@@ -1,4 +1,4 @@
-"""What goes to a receiver in one request."""
+"""The batch of one request to a receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which leases of strictly ordered destinations a spool directory has, on disk before they are asked for."""
+"""The leases of strictly ordered destinations that a spool directory has, on disk before they are asked for."""
 
 from __future__ import annotations
 

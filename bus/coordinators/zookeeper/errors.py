@@ -1,4 +1,4 @@
-"""What each of kazoo's exceptions means for the caller of the documents."""
+"""Errors of the coordinator for each of kazoo's exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where documents are in ZooKeeper: ``ROOT/=COLLECTION/=KEY``, each name percent-encoded.
+"""Paths of documents in ZooKeeper: ``ROOT/=COLLECTION/=KEY``, each name percent-encoded.
 
 A znode may not be called ``.`` or ``..``, nor have a slash or a control character in its name; behind the equals sign
 any text is a name. What has none is not the bus's.

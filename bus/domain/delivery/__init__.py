@@ -1,1 +1,1 @@
-"""What becomes of one message for one subscription: attempts, retries, permits, verdicts."""
+"""The delivery of one message to one subscription: attempts, retries, concurrency, verdicts."""

@@ -1,4 +1,4 @@
-"""How deliveries end that nobody is to get: their subscription was removed, or a person dropped them."""
+"""The end of deliveries whose subscription was removed, or that a person discarded."""
 
 from __future__ import annotations
 

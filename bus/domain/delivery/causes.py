@@ -1,4 +1,4 @@
-"""Why a delivery has not ended yet, or holds up others, from what the bus knows of itself at this moment.
+"""The reason why a delivery has not ended yet, or holds up others, from the present state of the bus.
 
 No process knows where each single message is. So what is said of queues and permits is true of its subscription as a
 whole, and the sentences claim no more than that.

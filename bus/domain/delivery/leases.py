@@ -1,4 +1,4 @@
-"""How long due work is leased, and until when its holder may start it."""
+"""The length of a lease of due work, and the time until which its holder may start it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a spool that all share one lane may fill."""
+"""The share of a spool that one lane may fill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a delivery, or an item of a resend, stands as it does: what the bus itself says about it.
+"""Reasons for the state of a delivery, or of an item of a resend, given by the bus itself.
 
 A reason is kept as a text among what subscribers and people said. Those of the bus are known again by their words.
 """

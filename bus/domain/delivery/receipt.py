@@ -1,4 +1,4 @@
-"""Where a message was on its broker when a dispatcher received it, for its trace."""
+"""The position of a message on its broker when a dispatcher received it, for its trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the dispatchers of a cluster share a subscription's ``max_concurrency`` (docs/processes.md).
+"""Shares of a subscription's ``max_concurrency`` among the dispatchers of a cluster (docs/processes.md).
 
 All dispatchers that agree on a view hold shares that add up to the maximum. A dispatcher that learns of another view
 first shrinks to the smaller of its two shares; it grows only when every member of the new view has shrunk as well. A

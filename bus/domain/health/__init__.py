@@ -1,1 +1,1 @@
-"""What needs a person, and what a process tells of how it is."""
+"""Alarms, and the health that each process reports."""

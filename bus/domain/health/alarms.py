@@ -1,4 +1,4 @@
-"""Which facts about the bus need a person, the worst first, and which of them have one cause."""
+"""Alarms from facts about the bus, the worst first, grouped by cause."""
 
 from __future__ import annotations
 

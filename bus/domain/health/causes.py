@@ -1,4 +1,4 @@
-"""Which alarms have one cause: people are told of a cause once, however much follows from it, and for however long."""
+"""Causes that several alarms have in common: one notification for each cause, for as long as it lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a subscription does now, in one word and the reason for it."""
+"""The present state of a subscription, in one word with its reason."""
 
 from __future__ import annotations
 

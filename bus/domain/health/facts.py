@@ -1,4 +1,4 @@
-"""What is known of the bus at one moment, for the rules that judge it."""
+"""Facts about the bus at one moment, as input of the alarm rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline found and told the bus: series outside of their norms, deliveries that a proof misses."""
+"""Findings that the pipeline reported: series outside of their norms, deliveries that a proof misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When what fills up will be full, from how it has filled of late."""
+"""A forecast of the time when a disk will be full, from its recent growth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what waits is worked off, judged by how it has moved of late and not by how much there is.
+"""Progress of a backlog, judged by its recent movement and not by its size.
 
 The rules are those by which Burrow judges consumer groups of Kafka, over a window of what was seen: no lag at any time
 is well; a position that does not move while there is lag is stalled; one that moves while the lag never falls is too

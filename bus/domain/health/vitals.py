@@ -1,4 +1,4 @@
-"""What a process tells: its disks, its local queues, its breakers, the abandoned queues and brokers that it sees."""
+"""Vitals of a process: disks, local queues, breakers, orphaned queues and brokers."""
 
 from __future__ import annotations
 

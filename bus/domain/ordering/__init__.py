@@ -1,1 +1,1 @@
-"""Which messages are delivered one after another, as rules over events that a simulation can give as well."""
+"""Rules of ordered delivery over events, so that a simulation can drive them."""

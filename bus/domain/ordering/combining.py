@@ -1,4 +1,4 @@
-"""What an order cannot be combined with."""
+"""Settings that cannot be combined with an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person decides about a chain, and what that costs."""
+"""Decisions of a person about a chain, and their costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of a chain want done: a procedure yields one of these and is sent what came of it.
+"""Effects of the rules of a chain: a procedure yields one of these and is sent its result.
 
 So that the same procedures run over real brokers and in a simulation that fails at every step.
 """

@@ -1,4 +1,4 @@
-"""What holds up a key, and how a person sets it aside."""
+"""Deliveries that hold up a key, and how a person sets them aside."""
 
 from __future__ import annotations
 

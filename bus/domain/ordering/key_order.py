@@ -1,4 +1,4 @@
-"""Which deliveries of a subscription may go out: of each key one at a time, in the order in which they came.
+"""The deliveries of a subscription that may start: of each key one at a time, in the order of arrival.
 
 What a key has in memory may be followed by rows in the store; what comes while it has some goes behind them, so that a
 key that is held up for days takes neither memory nor the window of a transport.

@@ -1,4 +1,4 @@
-"""What a strictly ordered destination waits for, and what a person does about it."""
+"""Obstacles of a strictly ordered destination, and a person's next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscription of a strictly ordered destination reads, and which messages come too late for it."""
+"""The reader of a strictly ordered destination, and the messages that come too late for it."""
 
 from __future__ import annotations
 

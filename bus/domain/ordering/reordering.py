@@ -1,4 +1,4 @@
-"""What a person sends again of a strictly ordered destination comes out of order: only if that is wanted."""
+"""Resends to a strictly ordered destination, which are out of order: only on request."""
 
 from __future__ import annotations
 

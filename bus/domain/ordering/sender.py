@@ -1,4 +1,4 @@
-"""Where the next message of a strictly ordered destination is written, and when it counts as taken."""
+"""The sender of a strictly ordered destination: where a message is written, and when it is accepted."""
 
 from __future__ import annotations
 

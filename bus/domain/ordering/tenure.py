@@ -1,4 +1,4 @@
-"""How long a process has a role, and when another one may take it, without clocks that agree.
+"""The tenure of a process in a role, and its takeover, without clocks that agree.
 
 Who has a role raises its beat, and counts from the moment before it asked for that. Others count from when they saw the
 beat change, and for longer by a margin: so they take over only after the one before has stopped by itself, as long as

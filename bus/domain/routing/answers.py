@@ -1,4 +1,4 @@
-"""What nsqlookupds answer to a lookup, in both dialects, and how the answers of several clusters become one.
+"""Responses of nsqlookupds to a lookup, in both dialects, and the merge of those of several clusters.
 
 Stock NSQ answers ``channels`` and ``producers``; Youzan's fork adds ``partitions`` and ``meta``, and wraps all of it
 for who does not accept version 1.0.

@@ -1,4 +1,4 @@
-"""What the nsqds of a cluster tell of a topic, and for how long they have told the same.
+"""Observations of a topic on the nsqds of a cluster, and for how long they have not changed.
 
 Nothing is taken for empty because nobody could be asked: a cluster with an nsqd that gave no answer is not whole, and
 what is not whole proves nothing.

@@ -1,4 +1,4 @@
-"""Which nsqlookupds a cluster of the fork has, and which of them leads: its ``/listlookup``."""
+"""The nsqlookupds of a cluster of the fork, and their leader: its ``/listlookup``."""
 
 from __future__ import annotations
 

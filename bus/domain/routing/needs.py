@@ -1,4 +1,4 @@
-"""Whether what a step waits for is seen, and if not, what is missing, in a sentence."""
+"""The conditions of a migration's step, and a sentence about those that are not met."""
 
 from __future__ import annotations
 

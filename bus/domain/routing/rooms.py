@@ -1,4 +1,4 @@
-"""Which clusters a topic is produced to and consumed from: the configuration of the lookup proxy.
+"""The clusters by topic for producers and consumers: the configuration of the lookup proxy.
 
 Source of the format: seed 000, and for the room and ``#P`` by room the public contract.
 """

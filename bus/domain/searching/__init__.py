@@ -1,1 +1,1 @@
-"""What a search asks for, and what it may show."""
+"""Searches: their conditions, and masks of their results."""

@@ -1,4 +1,4 @@
-"""What a search or a bulk resend asks for."""
+"""The conditions of a search or a bulk resend."""
 
 from __future__ import annotations
 

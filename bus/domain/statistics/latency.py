@@ -1,4 +1,4 @@
-"""How long deliveries took: counts per range of times, and quantiles estimated from them."""
+"""Latencies of deliveries: counts by range, and quantiles estimated from them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is known of a message: its trace, its trace events, its failures, its partition."""
+"""The trace of a message: trace events, failures, partition."""

@@ -1,4 +1,4 @@
-"""Where a message was when: its trace as one list in the order of time, with what is missing told as such.
+"""The hops of a message: its trace as one list in the order of time, with gaps marked.
 
 Times are of the clocks of several machines: a step may seem to take no time, or to come before another.
 """

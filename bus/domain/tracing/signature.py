@@ -1,4 +1,4 @@
-"""What failures have in common: the reason of a delivery without what differs from one to the next."""
+"""The signature of failures: the reason of a delivery without its variable parts."""
 
 from __future__ import annotations
 

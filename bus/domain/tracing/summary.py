@@ -1,4 +1,4 @@
-"""What the messages that a search finds have in common, and when they were made."""
+"""The summary of the messages of a search, by attribute and by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the log is known to be on disk, kept beside it, so that a log that was cut is noticed.
+"""The length of the log that is known to be on disk, kept beside it, so that a truncated log is noticed.
 
 SQLite reads its log as far as it is whole, and takes a shorter one for all there is. The mark is written after each
 commit's fsync and not synced itself: it may fall behind the log, and never runs ahead of it. So a log that is shorter

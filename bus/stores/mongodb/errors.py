@@ -1,4 +1,4 @@
-"""What each of PyMongo's exceptions means for the caller of the store."""
+"""Errors of the store for each of PyMongo's exceptions."""
 
 from __future__ import annotations
 

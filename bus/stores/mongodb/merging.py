@@ -1,4 +1,4 @@
-"""What one gathering does to one partition: read, merge in memory, and write where nobody wrote in between."""
+"""The work of one gathering on one partition: read, merge in memory, write where nobody wrote in between."""
 
 from __future__ import annotations
 

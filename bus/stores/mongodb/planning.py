@@ -1,4 +1,4 @@
-"""Which index a search follows in one partition."""
+"""The index that a search follows in one partition."""
 
 from __future__ import annotations
 

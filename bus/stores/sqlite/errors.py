@@ -1,4 +1,4 @@
-"""What each of apsw's exceptions means for the caller of the store."""
+"""Errors of the store for each of apsw's exceptions."""
 
 from __future__ import annotations
 

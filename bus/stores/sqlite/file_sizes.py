@@ -1,4 +1,4 @@
-"""How large the files of a store are, and whether what was written comes into them."""
+"""The sizes of a store's files, and checkpoints of its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader asks of the partitions: point reads on the loop, long ones in a thread."""
+"""Reads from the partitions: point reads on the loop, long ones in a thread."""
 
 from __future__ import annotations
 

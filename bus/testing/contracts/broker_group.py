@@ -1,4 +1,4 @@
-"""What every group of brokers does. Subclass ``BrokerGroupContract`` and give a ``group`` fixture.
+"""The contract of groups of brokers. Subclass ``BrokerGroupContract`` and give a ``group`` fixture.
 
 The fixture yields a group that has no queues of the destinations ``orders`` and ``other``, all of whose copies are up,
 with its ``run`` running. What a group does when copies fail is tested where they can be harmed.

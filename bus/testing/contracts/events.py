@@ -1,4 +1,4 @@
-"""What every ``EventSink`` keeps to. Subclass ``EventSinkContract`` with a fixture ``place``."""
+"""The contract of every ``EventSink``. Subclass ``EventSinkContract`` with a fixture ``place``."""
 
 # ruff: noqa: S101
 

@@ -1,4 +1,4 @@
-"""What every spool does. Subclass it, give a ``spool`` fixture, and pytest checks yours.
+"""The contract of every spool. Subclass it, give a ``spool`` fixture, and pytest checks yours.
 
 The fixture yields a new, empty spool with the default consumer ``send`` and a size limit of ``LIMIT`` bytes.
 """

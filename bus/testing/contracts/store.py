@@ -1,4 +1,4 @@
-"""What every store does. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
+"""The contract of every store. Subclass ``StoreContract``, give a ``store`` fixture, and pytest checks yours.
 
 The fixture yields a new, empty store. The parts are in ``store_traces``, ``store_conditions``,
 ``store_cancellation``, ``store_compensations``, ``store_discards``, ``store_ordering``, ``store_documents``,

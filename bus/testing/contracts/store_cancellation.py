@@ -1,4 +1,4 @@
-"""What every store does with a call whose caller is cancelled."""
+"""The contract of stores for calls whose caller is cancelled."""
 
 # ruff: noqa: D102, S101
 

@@ -1,4 +1,4 @@
-"""What every store does with unfinished work."""
+"""The contract of stores for unfinished work."""
 
 # ruff: noqa: D102, S101, PLR2004
 

@@ -1,4 +1,4 @@
-"""What every store does with the conditions of a search that are more than a comparison, and what a page says of it."""
+"""The contract of stores for conditions of a search beyond comparisons, and for its pages."""
 
 # ruff: noqa: D102, S101
 

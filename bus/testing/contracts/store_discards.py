@@ -1,4 +1,4 @@
-"""What every store does with deliveries that a person discards."""
+"""The contract of stores for deliveries that a person discards."""
 
 # ruff: noqa: D102, S101
 

@@ -1,4 +1,4 @@
-"""What every store does with documents."""
+"""The contract of stores for documents."""
 
 # ruff: noqa: D102, S101, PLR2004
 

@@ -1,4 +1,4 @@
-"""What every store does when a partition is dropped that somebody else keeps."""
+"""The contract of stores for drops of a partition that somebody else keeps."""
 
 # ruff: noqa: D102, S101
 

@@ -1,4 +1,4 @@
-"""What every store does with deliveries that fail."""
+"""The contract of stores for deliveries that fail."""
 
 # ruff: noqa: D102, S101, PLR2004
 

@@ -1,4 +1,4 @@
-"""What every store does with rows that keep an order."""
+"""The contract of stores for rows that keep an order."""
 
 # ruff: noqa: D102, S101, PLR2004
 

@@ -1,4 +1,4 @@
-"""What every store does with messages and outcomes."""
+"""The contract of stores for messages and outcomes."""
 
 # ruff: noqa: D102, S101, PLR2004
 

@@ -1,4 +1,4 @@
-"""What every transport does. Subclass ``TransportContract``, give a ``transport`` fixture, and pytest checks yours.
+"""The contract of transports. Subclass ``TransportContract``, give a ``transport`` fixture, and pytest checks yours.
 
 The fixture yields a transport that has no queues of the destinations ``orders`` and ``other``, with its ``run``
 running.

@@ -1,4 +1,4 @@
-"""How groups of brokers are, and what a process knows to be wrong with a strictly ordered destination."""
+"""The health of groups of brokers, and what is wrong with a strictly ordered destination."""
 
 from __future__ import annotations
 

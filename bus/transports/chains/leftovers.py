@@ -1,4 +1,4 @@
-"""What groups outside of a chain still hold: it landed there when nobody read them any more."""
+"""Leftovers on groups outside of a chain: messages that arrived there after its readers had left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one consumer has of its partitions: records that wait, that are in hand, and that are finished."""
+"""The records of one consumer: waiting, handed out, and finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of one partition is finished, and the commit that says so.
+"""The finished prefix of one partition, and its commit.
 
 Records finish in any order, and Kafka keeps one offset per partition, below which everything is finished. What is
 finished beyond it goes into the commit's metadata, as a bitmap, so that who takes the partition over repeats little.

@@ -1,4 +1,4 @@
-"""How the Kafka transport reaches its cluster, what it makes there, and how long it waits."""
+"""The configuration of the Kafka transport: connection, topics, and time-outs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the errors of Kafka and its client library mean for the bus."""
+"""Errors of the bus for those of Kafka and its client library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much each subscription still has to read."""
+"""The lag of each subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which topic carries a destination and which group reads for a subscription, and back.
+"""Names of topics by destination and of groups by subscription, and back.
 
 Kafka takes ``a.b`` and ``a_b`` for the same metric, so it forbids topics that differ only in that; an escape with ``-``
 keeps the underscore out: ``-`` becomes ``--`` and ``_`` becomes ``-u``.

@@ -1,4 +1,4 @@
-"""Where a consumer begins with partitions that were just assigned to it."""
+"""The start offset of a consumer in newly assigned partitions."""
 
 from __future__ import annotations
 

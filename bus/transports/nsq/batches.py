@@ -1,4 +1,4 @@
-"""Which messages travel together, and which are too large to travel at all."""
+"""Batches of messages for one publication, and messages that are too large for any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a message of the bus travels as a body of NSQ, which has no headers: a mark, a version, the encoded message.
+"""The body of NSQ for a message of the bus, as NSQ has no headers: a mark, a version, the encoded message.
 
 The encoded message is the one that rests in spools, so nothing is encoded again.
 """

@@ -1,4 +1,4 @@
-"""What the NSQ transport is told: addresses, credentials, limits."""
+"""The configuration of the NSQ transport: addresses, credentials, limits."""
 
 from __future__ import annotations
 

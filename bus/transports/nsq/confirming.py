@@ -1,4 +1,4 @@
-"""What an nsqd answers to commands that are sent together."""
+"""The responses of an nsqd to commands that are sent together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong between this client and an nsqd or nsqlookupd; inside the package only.
+"""Errors between this client and an nsqd or nsqlookupd; inside the package only.
 
 NsqFault
 ├── NotNsq          the bytes are not NSQ's protocol

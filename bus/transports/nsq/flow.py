@@ -1,4 +1,4 @@
-"""How many messages each connection of a consumer may have in flight (RDY); rules without I/O."""
+"""The number of messages in flight for each connection of a consumer (RDY); rules without I/O."""
 
 from __future__ import annotations
 

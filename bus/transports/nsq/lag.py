@@ -1,4 +1,4 @@
-"""What an nsqd holds, as it said."""
+"""The depth of channels, as an nsqd reports it."""
 
 from __future__ import annotations
 

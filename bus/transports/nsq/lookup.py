@@ -1,4 +1,4 @@
-"""Which nsqds there are, as several nsqlookupds know."""
+"""The nsqds that several nsqlookupds list."""
 
 from __future__ import annotations
 

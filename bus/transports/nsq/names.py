@@ -1,4 +1,4 @@
-"""How destinations and subscriptions are called in NSQ: as they are, when NSQ allows it."""
+"""Names of destinations and subscriptions in NSQ: unchanged where NSQ allows it."""
 
 from __future__ import annotations
 

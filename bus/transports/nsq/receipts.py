@@ -1,4 +1,4 @@
-"""What NSQ tells of a message that it sends, for the message's trace."""
+"""The receipt of a message from NSQ, for the message's trace."""
 
 from __future__ import annotations
 

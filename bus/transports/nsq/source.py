@@ -1,4 +1,4 @@
-"""Where a consumer reads from, and how."""
+"""The source of a consumer: nodes, topic and mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which channels there must be, and since when each topic has had messages."""
+"""Channels that must exist, and the time since when each topic has had messages."""
 
 from __future__ import annotations
 

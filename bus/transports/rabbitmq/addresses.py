@@ -1,4 +1,4 @@
-"""Which address of a cluster to try next."""
+"""The next address of a cluster to try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one consumer holds of its queues' messages: fetched, handed out, given back, lost. A rule without I/O."""
+"""The messages of one consumer: fetched, handed out, given back, lost. A rule without I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the two clusters are, and how patient the transport is with them."""
+"""The configuration of the RabbitMQ transport: the two clusters, and time-outs."""
 
 from __future__ import annotations
 

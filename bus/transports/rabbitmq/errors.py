@@ -1,4 +1,4 @@
-"""What the client library raises, as the project's errors."""
+"""Errors of the bus for those of the client library."""
 
 from __future__ import annotations
 

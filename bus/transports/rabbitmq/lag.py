@@ -1,4 +1,4 @@
-"""What the queues of one cluster hold, looked at again and again."""
+"""The depths of one cluster's queues, polled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What destinations and subscriptions are called on the broker; reversible, since no code or name has a slash."""
+"""Names of destinations and subscriptions on the broker; reversible, since no code or name has a slash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a broker confirms anything at all."""
+"""A probe of whether a broker confirms anything at all."""
 
 from __future__ import annotations
 

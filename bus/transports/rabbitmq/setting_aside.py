@@ -1,4 +1,4 @@
-"""What lies in a queue and is no message of the bus, on its way into the quarantine."""
+"""The way into the quarantine for what lies in a queue and is no message of the bus."""
 
 from __future__ import annotations
 

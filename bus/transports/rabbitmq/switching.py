@@ -1,4 +1,4 @@
-"""Which cluster to publish to: a rule without I/O."""
+"""The cluster to publish to: a rule without I/O."""
 
 from __future__ import annotations
 

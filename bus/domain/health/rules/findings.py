@@ -1,4 +1,4 @@
-"""What the pipeline found: series outside of their norms, deliveries that a proof misses."""
+"""Rules for findings of the pipeline: series outside of their norms, deliveries that a proof misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How subscribers are served: what waits for them, for how long, how slow and how often in vain."""
+"""Rules for the service of subscribers: backlog, age, latency and failures."""
 
 from __future__ import annotations
 

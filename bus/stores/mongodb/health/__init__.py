@@ -1,4 +1,4 @@
-"""How the servers of a MongoDB are: members of the replica set, and the time that its oplog covers."""
+"""The health of a MongoDB: members of the replica set, and the time that its oplog covers."""
 
 from bus.stores.mongodb.health.replica_set import read_health
 

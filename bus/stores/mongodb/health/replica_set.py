@@ -1,4 +1,4 @@
-"""What a replica set says of its members, and how far back its oplog goes."""
+"""The members of a replica set, and the time that its oplog covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one gathering does to one partition: merge in memory, then write each document once."""
+"""The work of one gathering on one partition: merge in memory, then write each document once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which indexes a search follows in one partition."""
+"""The indexes that a search follows in one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message is called besides its id and biz id: the names under which the index of references has it."""
+"""The references of a message besides its id and biz id: its names in the index of references."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the client library lacks: topics looked at, questions and orders with their errors, ends with a deadline."""
+"""Requests that the client library lacks: metadata, administration with errors, ends with a deadline."""

@@ -1,4 +1,4 @@
-"""What topics there are now, who leads their partitions, and whether one was deleted and made anew.
+"""Topics, the leaders of their partitions, and whether a topic was deleted and made anew.
 
 The client library's request for metadata is of a version without the ids of topics, so there is one of our own.
 """

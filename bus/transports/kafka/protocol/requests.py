@@ -1,4 +1,4 @@
-"""What is asked of a cluster and ordered from it, each with its errors looked at.
+"""Requests to a cluster, each with its errors checked.
 
 Functions raise the client library's ``KafkaError`` or a time-out; who calls them sets the deadline and translates.
 """

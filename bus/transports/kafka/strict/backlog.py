@@ -1,4 +1,4 @@
-"""What a subscription has left to read of a topic, read there: offsets alone count ends of transactions as well."""
+"""A subscription's backlog in a topic, read from it: offsets alone count ends of transactions as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each of the two brokers has of a topic, asked from it rather than believed of it."""
+"""The copies of a topic on its two brokers, read from each broker itself."""
 
 from __future__ import annotations
 

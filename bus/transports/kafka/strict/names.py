@@ -1,4 +1,4 @@
-"""What tells the topics of strictly ordered destinations, and who writes to them, from the others on a cluster."""
+"""Names of the topics and writers of strictly ordered destinations, apart from all others on a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster has to be set to, so that one broker alone can be read to the end and both are needed for a write."""
+"""Required settings of a cluster: one broker alone can be read to the end, and both are needed for a write."""
 
 from __future__ import annotations
 

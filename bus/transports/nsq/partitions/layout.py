@@ -1,4 +1,4 @@
-"""Where the partitions of a topic are, out of what nsqlookupds answer; rules without I/O."""
+"""The layout of a topic's partitions, from the responses of nsqlookupds; rules without I/O."""
 
 from __future__ import annotations
 

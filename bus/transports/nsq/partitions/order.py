@@ -1,4 +1,4 @@
-"""Whether a topic keeps the order that its destination is to keep, and why not; rules without I/O."""
+"""A check that a topic keeps its destination's order, with the reason if not; rules without I/O."""
 
 from __future__ import annotations
 

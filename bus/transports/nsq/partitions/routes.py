@@ -1,4 +1,4 @@
-"""Where the partitions of topics are: looked up every interval, and at once when one is not where it was."""
+"""Routes to the partitions of topics: looked up every interval, and at once when one has moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What client and nsqd agree on when a connection begins (IDENTIFY)."""
+"""The features that client and nsqd negotiate when a connection begins (IDENTIFY)."""
 
 from __future__ import annotations
 

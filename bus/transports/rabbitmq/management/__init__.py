@@ -1,4 +1,4 @@
-"""What the management plugin of RabbitMQ tells of a cluster."""
+"""The management plugin of RabbitMQ."""
 
 from bus.transports.rabbitmq.management.api import Management
 from bus.transports.rabbitmq.management.config import ManagementUrl, parse_management

@@ -1,4 +1,4 @@
-"""Where the management plugin of a cluster is."""
+"""The address of a cluster's management plugin."""
 
 from __future__ import annotations
 

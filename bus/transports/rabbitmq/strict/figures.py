@@ -1,4 +1,4 @@
-"""What the queues of a group hold, looked at again and again."""
+"""The depths of a group's queues, polled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strictly ordered destinations are called on a group's broker; reversible, and apart from all other names."""
+"""Names of strictly ordered destinations on a group's broker; reversible, and apart from all other names."""
 
 from __future__ import annotations
 

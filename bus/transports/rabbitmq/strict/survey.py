@@ -1,4 +1,4 @@
-"""How a group stands: whether all copies are there, and whether all queues are empty."""
+"""The status of a group: whether all copies are there, and whether all queues are empty."""
 
 from __future__ import annotations
 
