@@ -1,4 +1,4 @@
-"""How an object store that speaks S3 is reached: by one name, and by the environment that S3's clients share."""
+"""Access to an S3 object store: one form of names, and the environment that S3's clients share."""
 
 from __future__ import annotations
 

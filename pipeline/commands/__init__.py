@@ -1,1 +1,1 @@
-"""What each command of ``bus pipeline`` does: opens a session, runs a job, shows how it goes."""
+"""Commands of ``bus pipeline``: each opens a session, runs a job, and shows its progress."""

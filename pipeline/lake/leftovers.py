@@ -1,4 +1,4 @@
-"""What was staged and never published: its job was killed."""
+"""Staged files that were never published, as their job was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who alone rolls up into a lake."""
+"""The lock under which one process alone rolls up into a lake."""
 
 from __future__ import annotations
 

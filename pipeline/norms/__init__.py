@@ -1,1 +1,1 @@
-"""What is usual for a series of hours, in numpy: no Spark here."""
+"""Norms of hourly series, in numpy: no Spark here."""

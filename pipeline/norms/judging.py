@@ -1,4 +1,4 @@
-"""When hours outside of their norms make an alarm."""
+"""The rule by which hours outside of their norms become an alarm."""
 
 from __future__ import annotations
 

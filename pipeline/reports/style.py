@@ -1,4 +1,4 @@
-"""How the report of norms looks, in light and in dark."""
+"""The style of the report of norms, in light and in dark."""
 
 from __future__ import annotations
 

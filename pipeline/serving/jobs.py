@@ -1,4 +1,4 @@
-"""What each job does in a session that stays; every one of them may be killed and is simply run again."""
+"""The jobs of a running pipeline; each may be killed at any time, and is run again."""
 
 from __future__ import annotations
 

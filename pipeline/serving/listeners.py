@@ -1,4 +1,4 @@
-"""Who hears of what happens in a pipeline that stays."""
+"""Listeners to the events of a running pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline that stays works on: from the settings of its bus."""
+"""The plan of a running pipeline, from the settings of its bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When jobs run by themselves: cron expressions in one time zone."""
+"""The schedule of jobs: cron expressions in one time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bus is told of a pipeline, and learns from it what people want."""
+"""Status reports of a pipeline to the bus, which answers with the runs that people request."""
 
 from __future__ import annotations
 

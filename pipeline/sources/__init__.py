@@ -1,1 +1,1 @@
-"""Where jobs read: trace events from files or Kafka, messages from the store."""
+"""Sources of jobs: trace events from files or Kafka, messages from the store."""

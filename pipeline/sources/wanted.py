@@ -1,4 +1,4 @@
-"""Which messages of a store are read, whichever store it is."""
+"""The selection of messages to read, the same for every store."""
 
 from __future__ import annotations
 

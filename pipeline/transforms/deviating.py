@@ -1,4 +1,4 @@
-"""Which series were outside of their norms in the last hours: two of the last three are out (``norms.judging``)."""
+"""Series outside of their norms in the last hours: two of the last three are out (``norms.judging``)."""
 
 from __future__ import annotations
 

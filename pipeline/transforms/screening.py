@@ -1,4 +1,4 @@
-"""Which messages of the buckets that differ are not plainly done, found from figures alone.
+"""Messages of differing buckets that are not plainly done, found from figures alone.
 
 Of the millions of deliveries in buckets that differ few are lost. Level two looks at each closely, so the others are
 left out before: a delivery is plain when it was announced, and ended well once, and the store says the same or need not

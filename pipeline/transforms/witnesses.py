@@ -1,4 +1,4 @@
-"""What events and the store say of single deliveries, as one table: a row (a word) for each statement."""
+"""Statements of events and store about single deliveries, as one table: a row (a word) for each."""
 
 from __future__ import annotations
 
