@@ -1,4 +1,4 @@
-"""What all clusters know together: topics, channels of one, nsqds."""
+"""Merged lists of all clusters: topics, channels of one, nsqds."""
 
 from __future__ import annotations
 

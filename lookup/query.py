@@ -1,4 +1,4 @@
-"""What a client asks for: the target of ``/lookup``."""
+"""The query of a client: the target of ``/lookup``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which route each topic has now, and the clusters that routes name."""
+"""The present route of each topic, and the clusters that routes name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nsqds of a cluster say of a topic, asked one by one: what waits, who is connected, what was written."""
+"""Observation of a topic on the nsqds of a cluster: depth, clients, message counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a migration would do: checked before it begins, and shown without beginning it."""
+"""The plan of a migration: checked and shown before it begins."""
 
 from __future__ import annotations
 
