@@ -1,4 +1,4 @@
-"""Which messages were accepted before, by id and by Idempotency-Key."""
+"""Messages that were accepted before, by id and by Idempotency-Key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which receiver accepts the messages of an idempotency key."""
+"""The receiver that owns an idempotency key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which producers a receiver has heard of, and what they say of their local queues."""
+"""Producers that a receiver has heard of, with the reports of their local queues."""
 
 from __future__ import annotations
 

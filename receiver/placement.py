@@ -1,4 +1,4 @@
-"""Where an accepted message is kept: in the receiver's spool, to be published, or right in the direct queue."""
+"""The queue of an accepted message: the receiver's spool, to be published, or the direct queue."""
 
 from __future__ import annotations
 

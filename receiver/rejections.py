@@ -1,4 +1,4 @@
-"""Which producers have messages that were refused for good, told to whoever looks at the bus."""
+"""Producers with messages that were refused for good, for status and alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose messages are refused for now, since their share or rate is used up, told to whoever looks at the bus."""
+"""Sources whose messages are throttled by their share or rate, for status and alarms."""
 
 from __future__ import annotations
 
