@@ -1,4 +1,4 @@
-"""How many messages a worker holds, and which of them go out in one POST."""
+"""The window of messages that a worker holds, and the batches of its POSTs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages from a transport are still to be delivered, and which are only acked."""
+"""The check of messages from a transport against deliveries that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every worker of a dispatcher shares."""
+"""Dependencies that the workers of a dispatcher share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a subscription's next POST may go out (room, rate, breaker, slot), and which delivery a probe carries."""
+"""The gate of a subscription's next POST (disk, rate, breaker, slot), and the delivery that a probe carries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits where there are no permits goes to a dispatcher that has some."""
+"""The move of messages to a dispatcher that has slots, from where there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempts were recorded lately, so that what has gone on meanwhile is not made again."""
+"""Attempts recorded lately, so that a delivery which has moved on is not attempted again."""
 
 from __future__ import annotations
 
