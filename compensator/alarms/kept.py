@@ -1,4 +1,4 @@
-"""What is known from one look to the next: on this process's disk, and in the store for all others."""
+"""The state of alarms from one look to the next: on this process's disk, and in the store for all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told of an incident: a line, and below it what to do."""
+"""Notification texts of an incident: a line, and below it the next step."""
 
 from __future__ import annotations
 

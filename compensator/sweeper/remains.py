@@ -1,4 +1,4 @@
-"""What processes that are gone leave besides queues: files of trace events, and their data directory."""
+"""Files of dead processes besides queues: trace events, and the data directory."""
 
 from __future__ import annotations
 
