@@ -1,1 +1,1 @@
-"""How the bus is deployed; its Python makes files in here."""
+"""Deployment of the bus; the Python in here generates files."""

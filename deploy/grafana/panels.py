@@ -1,4 +1,4 @@
-"""What a dashboard is made of, and how Grafana writes it down."""
+"""Panels of a dashboard, in Grafana's format."""
 
 from __future__ import annotations
 

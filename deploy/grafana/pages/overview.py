@@ -1,4 +1,4 @@
-"""How the bus is as a whole."""
+"""The dashboard of the bus as a whole."""
 
 from __future__ import annotations
 
