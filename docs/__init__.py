@@ -1,1 +1,1 @@
-"""What people read; ``docs.site`` makes a site of it."""
+"""The documentation; ``docs.site`` builds its site."""

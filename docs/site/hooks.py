@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site."""
+"""Hooks of MkDocs for the build of the site."""
 
 from __future__ import annotations
 
