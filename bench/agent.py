@@ -1,4 +1,4 @@
-"""What a node's agent takes by HTTP, beside the Python SDK from threads: each message durable where it was sent."""
+"""A node's agent by HTTP, beside the Python SDK from threads: each message durable where it was sent."""
 
 from __future__ import annotations
 

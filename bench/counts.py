@@ -1,4 +1,4 @@
-"""What one message costs in work: fsyncs, hand-overs to threads, tasks, futures, callbacks, statements, records.
+"""The work for one message: fsyncs, hand-overs to threads, tasks, futures, callbacks, statements, records.
 
 None of it is the speed of the machine, so that a step back shows at once. How much of it messages share does depend on
 the disk: a fast one commits sooner, and more often.

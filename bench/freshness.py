@@ -1,4 +1,4 @@
-"""How old an event is when the one-minute rollup that counts it can be read, while a bus is under steady load.
+"""The age of an event when the one-minute rollup that counts it can be read, under steady load.
 
 The age of every event is taken from the lake: when the rollups of its batch were published, minus the event's own time.
 Beside it is the figure that the stream keeps of itself.

@@ -1,4 +1,4 @@
-"""What the receiver accepts, beside an endpoint that only reads the body under the same server."""
+"""The receiver's rate, beside an endpoint that only reads the body under the same server."""
 
 from __future__ import annotations
 

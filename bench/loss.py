@@ -1,4 +1,4 @@
-"""How late messages are while a broker is killed, away, and coming back.
+"""The latency of messages while a broker is killed, away, and coming back.
 
 A destination takes the broker at a steady load; when the broker is lost its messages go the direct way. Four windows of
 load follow one another: the broker is well; it is killed in the middle of the load; it is started again under load; it

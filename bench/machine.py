@@ -1,4 +1,4 @@
-"""What a run was measured on: the interpreter and how it was built, and the machine."""
+"""The machine and the interpreter of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory ``bus up`` takes with a long backlog: for one subscriber that hangs and one that is paused."""
+"""Memory of ``bus up`` with a long backlog: for one subscriber that hangs and one that is paused."""
 
 from __future__ import annotations
 

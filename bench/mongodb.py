@@ -1,4 +1,4 @@
-"""What the MongoDB store writes in a second, beside bare bulks of the same documents into the same kind of collections.
+"""Writes of the MongoDB store, beside bare bulks of the same documents into the same kind of collections.
 
 ``python -m bench.mongodb [--json] [--count N] [--profile]``; the server is found as the tests find theirs. FerretDB's
 figures say how much the store adds to a server, and nothing about what MongoDB reaches.

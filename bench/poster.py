@@ -1,4 +1,4 @@
-"""What the poster costs beside a bare loop of the same technique: ``python -m bench.poster [--json]``.
+"""The poster beside a bare loop of the same technique: ``python -m bench.poster [--json]``.
 
 A sink in another process answers every request with 200. The bare loop writes one constant request and waits
 for one parsed answer: no time-outs, no limits, no headers per request, no result record, no pool.

@@ -1,4 +1,4 @@
-"""How fast a transport publishes beside the bare client: ``python -m bench.publishing NAME``, servers in ``BUS_*``.
+"""A transport's publishing beside the bare client: ``python -m bench.publishing NAME``, servers in ``BUS_*``.
 
 Both publish one batch after the other, each confirmed by the broker before the next begins, as the receiver does. The
 two take turns of a fraction of a second, so that they see the same machine. It prints one line of JSON.

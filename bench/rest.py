@@ -1,4 +1,4 @@
-"""What it costs to be there: processor time with few messages, with none, and with many subscriptions and none."""
+"""Processor time at rest: with few messages, with none, and with many subscriptions and none."""
 
 from __future__ import annotations
 

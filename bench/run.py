@@ -1,4 +1,4 @@
-"""What every section gets: a folder, the size of the run, and a way to say what it does."""
+"""The context of every section: a folder, the size of the run, and its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long people wait for a search, over HTTP, in a store that is full: p95 of each kind."""
+"""Latency of searches over HTTP in a full store: p95 of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the spool is, as ratios to a raw file on the same disk in the same run.
+"""The spool's speed, as ratios to a raw file on the same disk in the same run.
 
 Run ``python -m bench.spool [--json] [--directory DIR]``; medians of 3.
 """

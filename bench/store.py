@@ -1,4 +1,4 @@
-"""What a message costs in the store, beside a raw insert of the same bytes; and how reads grow with the store.
+"""The cost of a message in the store, beside a raw insert of the same bytes; and the growth of reads with the store.
 
 ``python -m bench.store [--json] [--full] [--profile]``
 """

@@ -1,4 +1,4 @@
-"""What strangers without a key do to a producer with one, and to the memory of the bus, attack by attack."""
+"""The effect of callers without a key on a producer with one, and on memory, attack by attack."""
 
 from __future__ import annotations
 

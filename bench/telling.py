@@ -1,4 +1,4 @@
-"""What trace events cost: buses that write them or not run at the same time, each on a core of its own."""
+"""The cost of trace events: buses with and without them run at the same time, each on a core of its own."""
 
 from __future__ import annotations
 

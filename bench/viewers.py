@@ -1,4 +1,4 @@
-"""What a hundred people who keep the overview open cost the deliveries, and the processor."""
+"""The cost of a hundred people who keep the overview open, for deliveries and processor."""
 
 from __future__ import annotations
 
