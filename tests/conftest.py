@@ -1,4 +1,4 @@
-"""How the tests run: see ``tests/suite``."""
+"""The setup of test runs: see ``tests/suite``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no HTTP, comes too slowly or is too long gets a problem document, and costs nobody else anything."""
+"""Invalid, slow and oversized HTTP gets a problem document, and costs others nothing."""
 
 from __future__ import annotations
 

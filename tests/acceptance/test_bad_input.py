@@ -1,4 +1,4 @@
-"""What is wrong with a request is said clearly, and costs nobody else a message."""
+"""Errors of a request are named clearly, and cost others no message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one destination has too much of is refused to it alone; its neighbours do not notice."""
+"""The excess of one destination is refused to it alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who never saw the product gets from nothing to a repaired subscriber by commands that the ones before suggest."""
+"""A newcomer gets from nothing to a repaired subscriber by commands that the ones before suggest."""
 
 from __future__ import annotations
 

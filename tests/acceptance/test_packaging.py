@@ -1,4 +1,4 @@
-"""What is released: a source archive, a wheel out of it, and a bus that runs from nothing but that wheel."""
+"""The release: a source archive, a wheel out of it, and a bus that runs from nothing but that wheel."""
 
 from __future__ import annotations
 

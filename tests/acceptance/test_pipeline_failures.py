@@ -1,4 +1,4 @@
-"""What fails inside Spark is one line on standard error and exit code 1."""
+"""A failure inside Spark is one line on standard error and exit code 1."""
 
 from __future__ import annotations
 

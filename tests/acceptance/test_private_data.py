@@ -1,4 +1,4 @@
-"""What a bus and a producer keep on disk is their owner's alone."""
+"""Files of a bus and of a producer are readable by their owner alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bus loads before it serves: what nobody has asked for yet is not among it."""
+"""Modules that a bus loads before it serves: none that nobody has asked for yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bus says of its volume is what was sent, also after a stop and after a kill."""
+"""The statistics equal the messages sent, also after a stop and after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline tells a running bus becomes incidents that people are told of, and is over once it is cleared."""
+"""Findings of the pipeline become incidents with notifications, and end once they are cleared."""
 
 from __future__ import annotations
 

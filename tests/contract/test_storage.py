@@ -1,4 +1,4 @@
-"""What the lake asks of its storage, on every kind of it: whole files, each name given once, what is gone is gone."""
+"""The lake's storage, of every kind: whole files, each name given once, deletions that last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: for each parser a check that holds for every input, and examples that the fuzzer begins with."""
+"""Fuzz targets: for each parser a check that holds for every input, and first examples."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What acceptance tests and benchmarks share: processes of the bus, a subscriber, a producer, and the checker."""
+"""Shared parts of acceptance tests and benchmarks: processes of the bus, a subscriber, a producer, the checker."""

@@ -1,4 +1,4 @@
-"""What schemathesis loads before it asks a bus: what batches are made of, and what a request must leave alone."""
+"""Hooks of schemathesis: the content of batches, and limits of a request."""
 
 from __future__ import annotations
 

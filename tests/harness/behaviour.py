@@ -1,4 +1,4 @@
-"""How a test subscriber treats the calls of one path."""
+"""The behaviour of a test subscriber for the calls of one path."""
 
 from __future__ import annotations
 

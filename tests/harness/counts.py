@@ -1,4 +1,4 @@
-"""What a bus's hot path costs, counted: not in seconds, which are the machine's, but in work."""
+"""The cost of a bus's hot path, counted in work and not in seconds, which are the machine's."""
 
 from __future__ import annotations
 

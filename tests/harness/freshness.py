@@ -1,4 +1,4 @@
-"""How old events were when their rollups could be read: from the lake's files, one event after the other."""
+"""The age of events when their rollups could be read: from the lake's files, one event after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a lake is that jobs work on as processes, and how a test looks at it."""
+"""Places of a lake that jobs work on as processes, and a test's access to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test subscriber writes down: durable records of calls, or cheap figures in memory."""
+"""Records of a test subscriber: durable ones of calls, or cheap figures in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lake's rollups say, to be compared with a count made by hand or with another lake."""
+"""A lake's rollups, to be compared with a count made by hand or with another lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long deliveries stood still after each thing that was done to a run: the times of a fail-over."""
+"""The time for which deliveries stood still after each fault of a run: the times of a fail-over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bus has written as trace events, read as strictly as it is written."""
+"""The trace events that a bus has written, read as strictly as they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection answers when a request on it is refused while an earlier one is still at work."""
+"""Responses on a connection where a request is refused while an earlier one is still at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of one fault: the tests are run in stages, the nearest first, until one fails."""
+"""The trial of one mutant: the tests are run in stages, the nearest first, until one fails."""
 
 from __future__ import annotations
 

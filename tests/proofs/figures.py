@@ -1,4 +1,4 @@
-"""What a proof counts: judges note it where they judge, and the run's report adds it up for each test."""
+"""Figures of a proof: judges note them where they judge, and the run's report adds them up for each test."""
 
 from __future__ import annotations
 

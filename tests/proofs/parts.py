@@ -1,4 +1,4 @@
-"""Which part of the proofs a test belongs to, by its path."""
+"""The part of the proofs that a test belongs to, by its path."""
 
 from __future__ import annotations
 

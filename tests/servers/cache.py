@@ -1,4 +1,4 @@
-"""Where installed servers rest, and how one gets there whole or not at all."""
+"""The cache of installed servers: each is there whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether servers can come from Docker."""
+"""A check whether servers can come from Docker."""
 
 from __future__ import annotations
 

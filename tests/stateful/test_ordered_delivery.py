@@ -1,4 +1,4 @@
-"""Where an order is kept, messages of a key are first POSTed in the order of their acceptance, whatever fails."""
+"""First POSTs of a key's messages are in the order of their acceptance, whatever fails."""
 
 from __future__ import annotations
 

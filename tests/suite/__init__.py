@@ -1,1 +1,1 @@
-"""How a run of the tests goes: in which process each runs, how many examples are tried, and how long it may take."""
+"""The setup of a test run: processes, number of examples, and time limits."""

@@ -1,4 +1,4 @@
-"""How many examples properties and state machines are tried with: few in every run, many in a proof."""
+"""The number of examples for properties and state machines: few in every run, many in a proof."""
 
 from __future__ import annotations
 

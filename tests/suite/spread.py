@@ -1,4 +1,4 @@
-"""Which process a test runs in: those of a file in one, and all that need the same costly thing in one."""
+"""The process that a test runs in: those of a file in one, and all that need the same costly resource in one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the product is made of: its packages, under which licences they are, and what is known to be faulty."""
+"""The supply chain of the product: packages, licences, and known faults."""

@@ -1,4 +1,4 @@
-"""Whether anything that is installed is known to be faulty, as a service of advisories tells.
+"""A check of installed packages for known faults, at a service of advisories.
 
 It is asked once a day for the same packages. Where it cannot be reached nothing is known, which is said and fails
 nothing: a change is not to wait for somebody else's server.

@@ -1,4 +1,4 @@
-"""What the log of a process shows, and what it must not."""
+"""The content of a process's log, and secrets that must not be in it."""
 
 from __future__ import annotations
 

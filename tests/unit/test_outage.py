@@ -1,4 +1,4 @@
-"""What is away is said once, and so is that it is back."""
+"""An outage is logged once, and so is its end."""
 
 from __future__ import annotations
 

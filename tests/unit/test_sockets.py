@@ -1,4 +1,4 @@
-"""How many sockets there are, and of whom."""
+"""The number of sockets, by owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attack does to a bus that is at work, beside the kills."""
+"""Attacks on a running bus, besides kills."""
 
 from __future__ import annotations
 

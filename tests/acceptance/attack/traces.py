@@ -1,4 +1,4 @@
-"""What traces tell of deliveries, beside what the subscriber wrote down."""
+"""Traces beside the record of the subscriber."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the seed has a DaemonSet for: every process of a node is killed, and all that they had taken on arrives."""
+"""The DaemonSet of the seed: every process of a node is killed, and all accepted messages arrive."""
 
 from __future__ import annotations
 

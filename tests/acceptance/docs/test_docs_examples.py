@@ -1,4 +1,4 @@
-"""What the README, the tutorial and the how-tos have a reader do is done, and what they show is seen."""
+"""The steps of README, tutorial and how-tos are run, and their results are as shown."""
 
 from __future__ import annotations
 

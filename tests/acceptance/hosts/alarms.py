@@ -1,4 +1,4 @@
-"""What the bus says of itself during a run: incidents that are opened and closed, and figures in their texts."""
+"""Alarms during a run: incidents opened and closed, and figures in their texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to hosts, servers, disks and clocks, at times and places that a seed chooses."""
+"""Faults of hosts, servers, disks and clocks, at times and places that a seed chooses."""
 
 from __future__ import annotations
 

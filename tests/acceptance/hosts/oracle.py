@@ -1,4 +1,4 @@
-"""What a run has shown: messages, orders, requests at once, keys and traces, and a cause for each repetition."""
+"""The judgement of a run: messages, orders, concurrency, keys and traces, and a cause for each repetition."""
 
 from __future__ import annotations
 

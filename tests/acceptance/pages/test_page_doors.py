@@ -1,4 +1,4 @@
-"""What does not come from a page of this bus gets to no page and no socket; asked of a real bus without a browser."""
+"""Requests from outside of our pages reach no page and no socket; asked of a real bus without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails alike is one group with a page of its own: when, what it has in common, how to repair some or all."""
+"""Failures of one kind are one group with a page of its own: times, common attributes, repair of some or all."""
 
 from __future__ import annotations
 

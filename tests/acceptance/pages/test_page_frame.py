@@ -1,4 +1,4 @@
-"""What is around every page: the keyboard, the languages, light and dark, and who may see it."""
+"""The frame of every page: keyboard, languages, light and dark, access."""
 
 from __future__ import annotations
 

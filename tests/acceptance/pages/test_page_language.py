@@ -1,4 +1,4 @@
-"""What the bus itself tells in words is Chinese in Chinese pages; what others wrote stays."""
+"""Texts of the bus are Chinese in Chinese pages; texts of others stay."""
 
 from __future__ import annotations
 

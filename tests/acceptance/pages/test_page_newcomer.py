@@ -1,4 +1,4 @@
-"""Who never saw the product gets from nothing to a repaired subscriber by pages, and by what these give to copy."""
+"""A newcomer gets from nothing to a repaired subscriber by pages, and by the commands that they show."""
 
 from __future__ import annotations
 

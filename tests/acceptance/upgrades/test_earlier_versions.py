@@ -1,4 +1,4 @@
-"""What every released version left on disk: the present bus shows all of it, and delivers what was not done.
+"""Data of every released version: the present bus shows all of it, and delivers what was not done.
 
 A version's files are made by ``left_behind.py`` with that version, once, and then stay as they are.
 """

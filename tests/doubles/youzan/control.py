@@ -1,4 +1,4 @@
-"""What tests tell the double, as JSON over HTTP on a port of its own; a thing is named by its number."""
+"""Control of the double, as JSON over HTTP on a port of its own; an object is named by its number."""
 
 from __future__ import annotations
 

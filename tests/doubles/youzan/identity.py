@@ -1,4 +1,4 @@
-"""What a client tells of itself with IDENTIFY, and what the nsqd answers."""
+"""IDENTIFY: the client's features, and the nsqd's response."""
 
 from __future__ import annotations
 

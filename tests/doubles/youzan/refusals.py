@@ -1,4 +1,4 @@
-"""What an nsqd refuses, and which of it costs the connection."""
+"""Refusals of an nsqd, and which of them cost the connection."""
 
 from __future__ import annotations
 

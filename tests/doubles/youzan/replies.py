@@ -1,4 +1,4 @@
-"""How the fork's HTTP APIs answer: with and without the ``Accept`` of version 1, or as plain text."""
+"""Responses of the fork's HTTP APIs: with and without the ``Accept`` of version 1, or as plain text."""
 
 from __future__ import annotations
 

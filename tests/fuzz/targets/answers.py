@@ -1,4 +1,4 @@
-"""What subscribers and lookup servers answer, and what is asked of our lookup server."""
+"""Responses of subscribers and lookup servers, and queries to our lookup server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an nsqd sends."""
+"""Input from an nsqd."""
 
 from __future__ import annotations
 

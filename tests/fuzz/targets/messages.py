@@ -1,4 +1,4 @@
-"""What producers write into messages and trace events."""
+"""Input from producers: messages and trace events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What browsers and proxies send: cookies, addresses, and tokens of an OpenID Connect provider."""
+"""Input from browsers and proxies: cookies, addresses, and tokens of an OpenID Connect provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser sends on a WebSocket: its handshake, and frames."""
+"""Input from browsers on a WebSocket: its handshake, and frames."""
 
 from __future__ import annotations
 

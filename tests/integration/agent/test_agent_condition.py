@@ -1,4 +1,4 @@
-"""How an agent tells how it is, however many ask at once."""
+"""The health of an agent, with many callers at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent does with messages: one fsync for many, and the way past a disk that refuses."""
+"""The intake of an agent: one fsync for many messages, and the way past a disk that refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks to the bus over https believes nobody whom no authority vouches for."""
+"""Clients over https trust nobody without a known authority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the producer's disk refuses goes straight to the receiver, and only both together lose a send."""
+"""Messages that the producer's disk refuses go to the receiver directly; a send fails only if both refuse."""
 
 from __future__ import annotations
 

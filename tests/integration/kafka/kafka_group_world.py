@@ -1,4 +1,4 @@
-"""What tests of a group of two brokers do again and again."""
+"""Helpers for tests of a group of two brokers."""
 
 from __future__ import annotations
 

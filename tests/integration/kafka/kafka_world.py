@@ -1,4 +1,4 @@
-"""What tests on a Kafka do again and again."""
+"""Helpers for tests on a Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what, and over an encrypted connection: a clear error, and the others go on."""
+"""Rights on a cluster, and over an encrypted connection: a clear error, and the others go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How groups get on as any process sees it: one whose consumer does not, one without a consumer, one that is well."""
+"""Progress of consumer groups as any process sees it: a stalled consumer, none, and a healthy one."""
 
 from __future__ import annotations
 

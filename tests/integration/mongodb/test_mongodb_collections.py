@@ -1,4 +1,4 @@
-"""What only the MongoDB store promises: its collections and indexes, sizes, and who may drop what."""
+"""Promises of the MongoDB store alone: collections and indexes, sizes, and rights to drop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server tells of its replica set, and one that has none or does not tell."""
+"""The health of a server's replica set, and of servers that have none or do not report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers that mean harm answer to the bus's own questions."""
+"""Hostile responses to the bus's own requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of NSQ share: an open transport, messages with numbers, and waiting for what becomes true."""
+"""Helpers for tests of NSQ: an open transport, numbered messages, and waits for conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer does with messages in flight: time-outs, lost connections, foreign messages, shares."""
+"""Messages in flight at a consumer: time-outs, lost connections, foreign messages, shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NSQ cannot carry, peers that are no NSQ, and waits that end."""
+"""Messages that NSQ cannot carry, peers that are no NSQ, and waits that end."""
 
 from __future__ import annotations
 

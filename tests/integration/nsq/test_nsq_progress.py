@@ -1,4 +1,4 @@
-"""How channels get on by what nsqds tell: one whose consumer does not get on, one without, one that somebody paused."""
+"""Progress of channels as nsqds report it: a stalled consumer, none, and a paused channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of messages in flight when nsqd gives up waiting for word of them.
+"""Messages in flight when nsqd's time-out for them ends.
 
 nsqd looks after the time-outs of a new channel only after up to five seconds, so these tests take channels that were
 made when the session began.

@@ -1,4 +1,4 @@
-"""What tests of partitions share: a transport on the double, messages with keys, and who gets them in which order."""
+"""Helpers for tests of partitions: a transport on the double, messages with keys, and their order at consumers."""
 
 from __future__ import annotations
 

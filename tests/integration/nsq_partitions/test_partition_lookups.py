@@ -1,4 +1,4 @@
-"""What nsqlookupds are asked, how often, and which of them; and what comes of answers that are none."""
+"""Lookups at nsqlookupds: which, how often, and the effect of invalid responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transport believes of partitions: that they are empty, that their channels are there, that an id is new."""
+"""A transport's beliefs about partitions: that they are empty, that their channels exist, that an id is new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message's trace is told of where it was: its nsqd, its partition, and what stood in its frame."""
+"""Receipts in a message's trace: its nsqd, its partition, and the content of its frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for a job of Spark at a terminal sees how far it is."""
+"""Progress of a Spark job at a terminal."""
 
 import os
 import sys

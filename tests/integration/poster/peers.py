@@ -1,4 +1,4 @@
-"""What the peers of these tests say and do, and how a test waits for what comes of it."""
+"""Peers of these tests, and waits for the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hostile and merely unusual answers come to."""
+"""Hostile and merely unusual responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which certificates a poster notes, from real handshakes, and how many of them it keeps."""
+"""Certificates that a poster notes, from real handshakes, and how many of them it keeps."""
 
 from __future__ import annotations
 

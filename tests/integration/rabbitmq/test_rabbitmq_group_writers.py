@@ -1,4 +1,4 @@
-"""What a writer of a group confirms, and with what it is over."""
+"""Confirmations by a writer of a group, and its end."""
 
 from __future__ import annotations
 

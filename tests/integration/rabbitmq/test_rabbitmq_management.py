@@ -1,4 +1,4 @@
-"""What the management plugin of a real node tells, and how little it is asked for."""
+"""The management plugin of a real node, and how little it is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What travels: routing keys, sizes, messages that a broker cannot take, and those of somebody else."""
+"""Messages on RabbitMQ: routing keys, sizes, messages that a broker cannot take, and foreign ones."""
 
 from __future__ import annotations
 

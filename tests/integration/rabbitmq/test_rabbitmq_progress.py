@@ -1,4 +1,4 @@
-"""How the consumers of queues get on: one of this process that does not, and a queue that nobody reads."""
+"""Progress of the consumers of queues: one of this process that is stalled, and a queue that nobody reads."""
 
 from __future__ import annotations
 

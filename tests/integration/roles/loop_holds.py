@@ -1,4 +1,4 @@
-"""How long a call keeps the loop's thread to itself, in CPU time: what the machine's neighbours do is not in it."""
+"""The CPU time for which a call holds the loop's thread, without the effect of other processes."""
 
 from __future__ import annotations
 

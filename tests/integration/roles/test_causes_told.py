@@ -1,4 +1,4 @@
-"""Why a delivery is not out now, as its trace tells while a real bus is held up."""
+"""The reason why a delivery is not in flight, in its trace, while a real bus is held up."""
 
 from __future__ import annotations
 

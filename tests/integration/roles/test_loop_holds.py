@@ -1,4 +1,4 @@
-"""What a stranger may ask holds up nobody: however often and wherever, the event loop goes on within a moment."""
+"""Requests of strangers never hold up the event loop for more than a moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a spool did, and whether what is found afterwards fits it."""
+"""The history of a spool's run, and whether the state found afterwards fits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spool knows after it was closed or killed, and how little it needs to know."""
+"""The state of a spool after a close or a kill, and how little it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the double sends to consumers, and what it makes of their answers."""
+"""Messages of the double to consumers, and their responses."""
 
 from __future__ import annotations
 

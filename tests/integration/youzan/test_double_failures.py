@@ -1,4 +1,4 @@
-"""What the double does when leaders move, nsqds die, clients are silent, and it is started again."""
+"""The double when leaders move, nsqds die, clients are silent, and it is started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the double's nsqlookupds and the HTTP API of its nsqds answer."""
+"""Responses of the double's nsqlookupds and of the HTTP API of its nsqds."""
 
 from __future__ import annotations
 

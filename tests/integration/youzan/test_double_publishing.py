@@ -1,4 +1,4 @@
-"""What the double answers to publishes, and which refusals cost the connection."""
+"""Responses of the double to publishes, and which refusals cost the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts in a document over every failure, and holds that nothing acknowledged is lost."""
+"""A counter in a document, over every failure: nothing acknowledged is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where documents are in ZooKeeper, what may be in them, and what several clients see of each other."""
+"""Documents in ZooKeeper: paths, allowed content, and views of several clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not the bus's: the coordinator, groups of brokers, subscribers."""
+"""The outside of the bus: the coordinator, groups of brokers, subscribers."""
 
 from __future__ import annotations
 

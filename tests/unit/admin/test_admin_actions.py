@@ -1,4 +1,4 @@
-"""What is allowed, why something is not, and that the routes refuse for the same reason."""
+"""Allowed actions, with reasons where not, equal to the refusals of the routes."""
 
 from __future__ import annotations
 

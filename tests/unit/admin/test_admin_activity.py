@@ -1,4 +1,4 @@
-"""What the dispatchers do for a subscription, over the admin API."""
+"""The work of dispatchers for a subscription, over the admin API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every configuration over the admin API: bodies, conflicts, refusing brokers, the store, restarts."""
+"""Rules of every configuration over the admin API: bodies, conflicts, refusing brokers, the store, restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline tells, through the API: taken as it is meant, bounded, shown, and judged by the rules of alarms."""
+"""Findings of the pipeline through the API: stored, bounded, shown, and judged by the rules of alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who changed what of a destination or a subscription, for those who may read it."""
+"""The history of a destination or a subscription, for those who may read it."""
 
 from __future__ import annotations
 

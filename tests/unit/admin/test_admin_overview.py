@@ -1,4 +1,4 @@
-"""What an operator sees first: rates, backlog, breakers, spools, alarms; and what a limited key does not see of it."""
+"""The overview: rates, backlog, breakers, spools, alarms; and its limits for a limited key."""
 
 from __future__ import annotations
 

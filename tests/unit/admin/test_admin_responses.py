@@ -1,4 +1,4 @@
-"""What routes answer is a struct that the OpenAPI document describes, so that `Any` is rare in admin."""
+"""Responses of routes are structs that the OpenAPI document describes, so that `Any` is rare in admin."""
 
 from __future__ import annotations
 

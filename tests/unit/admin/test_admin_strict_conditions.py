@@ -1,4 +1,4 @@
-"""What holds a strictly ordered destination up is told wherever the bus tells what is wrong, and is counted."""
+"""Obstacles of a strictly ordered destination are shown wherever the bus shows faults, and are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a destination has gone over to another transport, and what is honestly not known of it."""
+"""The progress of a destination's move to another transport, with its unknowns."""
 
 from __future__ import annotations
 

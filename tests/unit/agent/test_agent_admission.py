@@ -1,4 +1,4 @@
-"""Who may call an agent: this machine by a loopback name, others with the agent's own key."""
+"""Callers of an agent: this machine by a loopback name, others with the agent's own key."""
 
 from __future__ import annotations
 

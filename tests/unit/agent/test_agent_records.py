@@ -1,4 +1,4 @@
-"""What an agent stores is what its receiver reads: the same draft, with what was left open filled in."""
+"""Records of an agent are what its receiver reads: the same draft, with defaults filled in."""
 
 from __future__ import annotations
 

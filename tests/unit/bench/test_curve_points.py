@@ -1,4 +1,4 @@
-"""When a load is too much, how much each point sends, and where a curve is drawn."""
+"""Points of a curve: their load, the point of overload, and the range of the curve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cluster is published to."""
+"""The choice of the cluster to publish to."""
 
 from __future__ import annotations
 

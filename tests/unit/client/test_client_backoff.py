@@ -1,4 +1,4 @@
-"""When to try again."""
+"""The time of the next try."""
 
 from __future__ import annotations
 

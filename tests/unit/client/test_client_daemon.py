@@ -1,4 +1,4 @@
-"""What the daemon does with each answer of the receiver."""
+"""The daemon's reaction to each response of the receiver."""
 
 from __future__ import annotations
 

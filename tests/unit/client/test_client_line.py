@@ -1,4 +1,4 @@
-"""What a producer gives, as the line that the receiver gets."""
+"""A producer's message, as the line that the receiver gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Bus is set up with."""
+"""Options of a Bus."""
 
 from __future__ import annotations
 

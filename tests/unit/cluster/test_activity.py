@@ -1,4 +1,4 @@
-"""What all dispatchers say of one subscription, and that who is silent is told."""
+"""The reports of all dispatchers about one subscription, silent ones named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other processes change comes into force, and a process that may have missed a change reads it first."""
+"""Changes by other processes come into force; a process that may have missed one reads it first."""
 
 from __future__ import annotations
 

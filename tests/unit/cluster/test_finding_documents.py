@@ -1,4 +1,4 @@
-"""What the pipeline told, as documents: kept apart by kind, and left out where another version wrote it otherwise."""
+"""Findings of the pipeline as documents: apart by kind, skipped where another version wrote them."""
 
 from __future__ import annotations
 

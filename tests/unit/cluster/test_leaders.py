@@ -1,4 +1,4 @@
-"""Which process keeps a destination's order: one at a time, until nothing of it is left there."""
+"""Leaders of a destination's order: one at a time, until nothing of it is left there."""
 
 from __future__ import annotations
 

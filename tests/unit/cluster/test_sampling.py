@@ -1,4 +1,4 @@
-"""Which dispatcher sends a sample, and what is said when none does."""
+"""The dispatcher that sends a sample, and the error when none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in the queues of all processes."""
+"""The backlog of all processes' queues."""
 
 from __future__ import annotations
 

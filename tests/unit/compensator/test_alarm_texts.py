@@ -1,4 +1,4 @@
-"""What people are told, in every case that there is: never nothing, and the present before the past."""
+"""Notification texts in every case that there is: never empty, and the present before the past."""
 
 from __future__ import annotations
 

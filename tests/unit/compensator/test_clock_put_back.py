@@ -1,4 +1,4 @@
-"""What waits for a time that a clock gave which was ahead waits no longer than it was to wait."""
+"""A wait until a time of a clock that was ahead is no longer than it was meant to be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compensator hands on, and what is published at its time, is told."""
+"""Trace events of a compensator: hand-overs, and publications at their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweeper tells of the queues of producers that live: also of one that no receiver hears of."""
+"""A sweeper's reports about queues of live producers, those that no receiver hears of included."""
 
 from __future__ import annotations
 

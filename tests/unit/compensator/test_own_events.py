@@ -1,4 +1,4 @@
-"""What the bus tells of itself: once each thing happened, kept until a receiver has it, and nothing of itself."""
+"""Events of the bus itself: one for each fact, kept until a receiver has it, and none about themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gone leave beside their queues: trace events go on, and what is empty then is removed whole."""
+"""Files of dead processes beside their queues: trace events are sent, and an empty directory is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the queues of a service that is gone still hold goes where it was going."""
+"""Records in the queues of a dead service go where they were going."""
 
 from __future__ import annotations
 

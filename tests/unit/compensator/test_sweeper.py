@@ -1,4 +1,4 @@
-"""Which directories are swept, which are not, and what trouble with one of them means for the others."""
+"""Directories that are swept and not swept, and isolation of faults between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files in ``deploy`` may say of the product: its settings, roles and options, as the product has them."""
+"""Names that files in ``deploy`` may use: the product's settings, roles and options."""
 
 from __future__ import annotations
 

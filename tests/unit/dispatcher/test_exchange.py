@@ -1,4 +1,4 @@
-"""What a POST leaves behind once it is made."""
+"""Garbage of a POST once it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other processes hand over by HTTP, and what is confirmed to them."""
+"""Hand-overs of other processes by HTTP, and their confirmation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits without a permit is offered whole; while it is refused, one by one and ever more rarely."""
+"""Messages without a slot are offered whole; while refused, one by one and ever more rarely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempts are remembered: of the last minutes, of the last seconds under load, and in little memory."""
+"""Remembered attempts: of the last minutes, of the last seconds under load, and in little memory."""
 
 from __future__ import annotations
 

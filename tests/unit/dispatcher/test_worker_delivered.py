@@ -1,4 +1,4 @@
-"""What a worker does not POST: what is routed elsewhere, is here already, or was delivered before."""
+"""Messages that a worker does not POST: routed elsewhere, already here, or delivered before."""
 
 from __future__ import annotations
 

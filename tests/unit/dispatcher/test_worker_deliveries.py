@@ -1,4 +1,4 @@
-"""What becomes of one subscription's deliveries: delivered, failed, skipped or gone on with, each once."""
+"""Ends of one subscription's deliveries: delivered, failed, skipped or retried, each once."""
 
 from __future__ import annotations
 

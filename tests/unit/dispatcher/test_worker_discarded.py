@@ -1,4 +1,4 @@
-"""What a person has discarded is not posted by a worker that holds it already, or gets it later."""
+"""Discarded messages are not posted by a worker that holds them already, or gets them later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker has of its transport: told, with its copies acked or given back, and never lost."""
+"""Messages of a worker from its transport: counted, acked or given back with their copies, never lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a worker starts a POST: its permits, its rate and its room, and while it is paused or stopped."""
+"""The start of a worker's POSTs: slots, rate and disk, and while it is paused or stopped."""
 
 from __future__ import annotations
 

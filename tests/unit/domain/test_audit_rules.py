@@ -1,4 +1,4 @@
-"""What an entry says and never says; keys order entries from the newest to the oldest."""
+"""The content of an audit entry; keys order entries from the newest to the oldest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How nsqlookupds' answers are read and merged."""
+"""Reading and merging of nsqlookupds' responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a producer says of its queue: written and read again, and what nobody writes."""
+"""A producer's queue report: written and read again, and invalid ones."""
 
 from __future__ import annotations
 

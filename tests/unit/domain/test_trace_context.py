@@ -1,4 +1,4 @@
-"""Which trace a message is in, and whether its spans are recorded: alike in every process."""
+"""The trace of a message, and whether its spans are recorded: alike in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for an example, and what for the output that a page shows."""
+"""Examples of a page, and the output that it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the product is made of: which licences are met, what a bill has, and what an audit finds."""
+"""The supply chain of the product: accepted licences, the bill of materials, and audits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RFC 9112 and RFC 9110 demand of a server, as requests and their verdicts.
+"""Requirements of RFC 9112 and RFC 9110 for a server, as requests and their verdicts.
 
 ``python -m tests.unit.http.rfc9112_requests`` prints the table with the verdicts that the server gives.
 """

@@ -1,4 +1,4 @@
-"""What becomes of a request that an endpoint takes: its answer, those behind it, and a peer that is gone."""
+"""Requests at an endpoint: their responses, those behind them, and peers that disconnect."""
 
 from __future__ import annotations
 

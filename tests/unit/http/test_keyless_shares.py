@@ -1,4 +1,4 @@
-"""What connections without a valid key take from the share of their address, beside requests to the application."""
+"""Shares of an address for connections without a valid key, beside requests to the application."""
 
 from __future__ import annotations
 

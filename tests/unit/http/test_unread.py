@@ -1,4 +1,4 @@
-"""What is read of a request that is answered before it is whole, and of what comes behind a body."""
+"""The rest of a request that is answered before it is whole, and the bytes behind a body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the nsqlookupds of a cluster are asked, and which of them is left out for what."""
+"""Lookups at the nsqlookupds of a cluster, and the reasons to leave one out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nsqds tell of a topic, and what is made of it, in the shapes of both kinds of NSQ."""
+"""Observations of a topic from nsqds, in the formats of both kinds of NSQ."""
 
 from __future__ import annotations
 

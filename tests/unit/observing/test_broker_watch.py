@@ -1,4 +1,4 @@
-"""Who asks the administration of brokers, how often, and what is told while it is away."""
+"""Polling of the administration of brokers, and the report while it is unreachable."""
 
 from __future__ import annotations
 

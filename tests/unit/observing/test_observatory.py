@@ -1,4 +1,4 @@
-"""What is seen of the other processes while the store, by which they tell of themselves, is away."""
+"""The view of other processes while the store, which has their documents, is unreachable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks the store how it is, and what is told while it does not answer."""
+"""Polling of the store's health, and the report while it does not answer."""
 
 from __future__ import annotations
 

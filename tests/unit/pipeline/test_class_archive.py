@@ -1,4 +1,4 @@
-"""Where Spark's classes are kept, and when Java is to map them."""
+"""The archive of Spark's classes, and when Java is to map it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which metrics are outside of their norms: two of the last three hours are out, silence counts and holes do not."""
+"""Metrics outside of their norms: two of the last three hours are out, silence counts and gaps do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``judge`` prints, exits with and tells the bus; what can be seen to be in vain starts no Spark."""
+"""Output, exit code and reports of ``judge``; a run that must be in vain starts no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was staged and is never published goes: at once when it failed, else once nobody can be at it any more."""
+"""Removal of staged files that are never published: at once after a failure, else once nobody can use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lake writes is there after a power cut, whole, whoever writes beside it."""
+"""Writes of the lake survive a power cut, whole, whoever writes beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot work is told before Spark is started, with what to do."""
+"""Impossible runs are refused before Spark is started, with the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``baseline`` takes as the end of the history, and how it tells what it found."""
+"""The end of the history for ``baseline``, and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lake makes of answers that a sound S3 server does not give, or seldom."""
+"""Responses that a sound S3 server does not give, or seldom, and their effect on a lake."""
 
 from __future__ import annotations
 

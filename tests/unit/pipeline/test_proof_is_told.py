@@ -1,4 +1,4 @@
-"""What ``reconcile`` prints and exits with: the proof always, whatever becomes of its repair."""
+"""Output and exit code of ``reconcile``: the proof always, whatever comes of its repair."""
 
 from __future__ import annotations
 

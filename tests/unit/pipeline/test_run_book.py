@@ -1,4 +1,4 @@
-"""What waits, runs and ran: written before anything begins, so that a process that is killed anywhere goes on."""
+"""Queued, present and past runs: written before anything begins, so that a killed process continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When jobs are due: by cron expressions, in a time zone, also where the clock is put forward and back."""
+"""Due times of jobs: cron expressions, in a time zone, also where the clock is put forward and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline that stays works on, from the settings of its bus; what cannot be is said before Spark starts."""
+"""The plan of a running pipeline from the settings of its bus; impossible ones are refused before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which master and settings a session is opened with: on one machine, on a cluster, and below ``spark-submit``."""
+"""Master and settings of a session: on one machine, on a cluster, and below ``spark-submit``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command knows, before it starts Spark, that there is little to read."""
+"""The check of a command, before it starts Spark, that there is little to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline that stays tells the bus, and the wishes that it takes: also where the bus or the lake is away."""
+"""Status reports of a running pipeline, and the runs that it takes over: also without the bus or the lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails inside Spark is told in a line, with what stays and what to do; what is not Spark's passes as it is."""
+"""Failures inside Spark are told in a line, with the next step; other errors pass as they are."""
 
 from __future__ import annotations
 

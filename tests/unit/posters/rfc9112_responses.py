@@ -1,4 +1,4 @@
-"""What RFC 9112 and RFC 9110 demand of a client, as responses and their verdicts.
+"""Requirements of RFC 9112 and RFC 9110 for a client, as responses and their verdicts.
 
 ``python -m tests.unit.posters.rfc9112_responses`` prints the table with the verdicts that the poster gives.
 """

@@ -1,4 +1,4 @@
-"""Which producers a receiver knows, and what they tell of their queues: bounded, and told once it matters."""
+"""Producers that a receiver knows, with reports of their queues: bounded, and shown once it matters."""
 
 from __future__ import annotations
 

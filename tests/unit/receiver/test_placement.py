@@ -1,4 +1,4 @@
-"""What is accepted goes right into the direct queue where nothing has to happen before; else through the own spool."""
+"""Accepted messages go to the direct queue where nothing has to happen before; else through the own spool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sends to a strictly ordered destination may ask to do so alone."""
+"""Leases of producers that send alone to a strictly ordered destination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a destination has too much of is refused to it alone, told, and counted."""
+"""The excess of a destination is refused to it alone, shown, and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of accepted ids: enough to recognize a repetition, and little of each."""
+"""The memory of accepted ids: enough to recognize a repetition, and little of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers without a valid key may take, and whose connections make room for others."""
+"""Limits of callers without a valid key, and which connections make room for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which URLs and addresses are refused: a table of every spelling we know of, and random ones."""
+"""Refused URLs and addresses: a table of every spelling we know of, and random ones."""
 
 # ruff: noqa: E501, RUF001 - a table of odd spellings
 

@@ -1,4 +1,4 @@
-"""What browsers say about where a request comes from."""
+"""Browsers' statements about the origin of a request."""
 
 from __future__ import annotations
 

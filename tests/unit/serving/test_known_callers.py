@@ -1,4 +1,4 @@
-"""Whose requests count as those of somebody with a key."""
+"""Requests that count as those of a caller with a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stop that takes too long says."""
+"""The log of a stop that takes too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each of several processes of a port is told, and makes of the common settings."""
+"""Settings of each of several processes of a port."""
 
 from __future__ import annotations
 

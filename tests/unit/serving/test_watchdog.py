@@ -1,4 +1,4 @@
-"""How long the event loop was held up."""
+"""The time for which the event loop was held up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process counts reaches the store, however often the store is away."""
+"""Counts of a process reach the store, however often the store is unreachable."""
 
 from __future__ import annotations
 

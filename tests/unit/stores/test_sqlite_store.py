@@ -1,4 +1,4 @@
-"""What only the SQLite store promises: files, versions, errors, gatherings, other processes."""
+"""Promises of the SQLite store alone: files, versions, errors, gatherings, other processes."""
 
 from __future__ import annotations
 

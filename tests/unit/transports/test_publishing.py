@@ -1,4 +1,4 @@
-"""What is published goes to the destination's transport, else to the fallback, and is told of once it is held."""
+"""Publication to the destination's transport, else to the fallback, with an event once it is held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is set aside waits for a person, whole, in its transport's lane; and what the disk refuses is not set aside."""
+"""Records in quarantine wait for a person, whole, in their transport's lane; what the disk refuses is not taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a delivery is not out now: what the trace says of each that has not ended."""
+"""The reason in a trace why a delivery is not in flight, for each that has not ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search can ask for beyond plain fields, and what its answer says of itself."""
+"""Conditions of a search beyond plain fields, and the facts that its response gives about itself."""
 
 from __future__ import annotations
 

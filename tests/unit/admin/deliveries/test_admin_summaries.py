@@ -1,4 +1,4 @@
-"""What the messages of a search have in common, over the admin API."""
+"""Summaries of the messages of a search, over the admin API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent again of a strictly ordered destination is refused, unless somebody said that it may be out of order."""
+"""A resend to a strictly ordered destination is refused, unless it may be out of order."""
 
 from __future__ import annotations
 

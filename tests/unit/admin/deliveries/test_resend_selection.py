@@ -1,4 +1,4 @@
-"""What a bulk resend takes: what its filter says, frozen when it is asked for, as a dry run counts it."""
+"""The selection of a bulk resend: its filter, frozen when it is asked for, as a dry run counts it."""
 
 from __future__ import annotations
 

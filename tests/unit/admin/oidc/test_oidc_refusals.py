@@ -1,4 +1,4 @@
-"""What is not a good answer of the provider to this very login lets nobody in, and says what to do."""
+"""Any response of the provider but a good one to this very login is refused, with the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets to a page or a socket, and what a browser is told about it."""
+"""Access to a page or a socket, and the headers for the browser."""
 
 from __future__ import annotations
 

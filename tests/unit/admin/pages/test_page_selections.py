@@ -1,4 +1,4 @@
-"""What the choice of an age makes of a selection: never more than it took."""
+"""A selection by age never takes more than the one before."""
 
 from __future__ import annotations
 

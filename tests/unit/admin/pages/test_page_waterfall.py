@@ -1,4 +1,4 @@
-"""Where the time of a delivery went, as parts to draw."""
+"""The parts of a delivery's time, to be drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many pages ask every few seconds is asked of the API once a second."""
+"""Calls that many pages make every few seconds reach the API once a second."""
 
 from __future__ import annotations
 

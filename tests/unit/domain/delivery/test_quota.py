@@ -1,4 +1,4 @@
-"""What one lane holds never keeps the others out of the last part of a spool."""
+"""One lane never keeps the others out of the last part of a spool."""
 
 from __future__ import annotations
 

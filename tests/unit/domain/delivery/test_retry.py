@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again, and when it is given up."""
+"""The time of the next attempt, and the end of retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer of a subscriber means for a delivery."""
+"""The verdict on a subscriber's response."""
 
 from __future__ import annotations
 

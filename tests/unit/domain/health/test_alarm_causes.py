@@ -1,4 +1,4 @@
-"""What follows from one cause is told of once."""
+"""Effects of one cause are one incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts are an alarm, how bad it is, and what a person is told to do."""
+"""Alarms from facts, with severity and next step."""
 
 from __future__ import annotations
 

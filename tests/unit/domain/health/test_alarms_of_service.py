@@ -1,4 +1,4 @@
-"""How a subscription is served, and how many messages come: from where on that is an alarm, and until where."""
+"""Alarms about the service of a subscription and the volume of messages: thresholds both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the administration of brokers tells: which of it is an alarm, and what follows from it."""
+"""Alarms from the administration of brokers."""
 
 from __future__ import annotations
 

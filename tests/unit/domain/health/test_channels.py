@@ -1,4 +1,4 @@
-"""Who is told of an incident, when, and of what."""
+"""Notification of people: channels, times, and texts."""
 
 from __future__ import annotations
 

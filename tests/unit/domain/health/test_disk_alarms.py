@@ -1,4 +1,4 @@
-"""Which disks are an alarm, and what follows from a full one."""
+"""Alarms about disks, and the effects of a full one."""
 
 from __future__ import annotations
 

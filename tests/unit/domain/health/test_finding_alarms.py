@@ -1,4 +1,4 @@
-"""What the pipeline told: which of it is an alarm, for how long, and together with what."""
+"""Alarms from findings of the pipeline, with duration and grouping."""
 
 from __future__ import annotations
 

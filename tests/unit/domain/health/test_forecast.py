@@ -1,4 +1,4 @@
-"""When a disk will be full: a steady rise, noise, what comes and goes, a deletion, too little to say anything."""
+"""The forecast of a full disk: a steady rise, noise, waves, a deletion, too little data."""
 
 from __future__ import annotations
 

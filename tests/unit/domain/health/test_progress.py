@@ -1,4 +1,4 @@
-"""How what waits is worked off: each rule over a window of positions and lags, and what a window keeps."""
+"""Progress of a backlog: each rule over a window of positions and lags, and the window's content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store tells of itself: which of it is an alarm, how bad that is, and what it is together with."""
+"""Alarms from the health of the store, with severity and grouping."""
 
 from __future__ import annotations
 

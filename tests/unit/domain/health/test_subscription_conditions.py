@@ -1,4 +1,4 @@
-"""How a subscription does: the worst word that fits, and the reason."""
+"""The state of a subscription: the worst word that fits, and the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a strictly ordered destination waits for is told; what passes by itself within seconds is not."""
+"""Obstacles of a strictly ordered destination are shown, but for those that pass within seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts are conditions of a search, and what meets them at the edges."""
+"""Texts that are conditions of a search, and matches at their edges."""
 
 from __future__ import annotations
 

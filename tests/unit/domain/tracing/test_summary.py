@@ -1,4 +1,4 @@
-"""What the messages of a search share, and the periods in which they were made."""
+"""Summaries of the messages of a search, by attribute and period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscription of a strictly ordered destination is given, over groups that fail."""
+"""Messages for a subscription of a strictly ordered destination, over groups that fail."""
 
 from __future__ import annotations
 

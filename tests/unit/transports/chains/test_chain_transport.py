@@ -1,4 +1,4 @@
-"""What strictly ordered destinations need on each group of brokers."""
+"""Needs of strictly ordered destinations on each group of brokers."""
 
 from __future__ import annotations
 

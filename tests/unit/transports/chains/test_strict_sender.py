@@ -1,4 +1,4 @@
-"""What is to be written goes one after the other, and nobody waits in vain."""
+"""Writes go one after the other, and no caller waits in vain."""
 
 from __future__ import annotations
 

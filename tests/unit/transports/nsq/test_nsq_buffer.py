@@ -1,4 +1,4 @@
-"""What a consumer holds of one partition, against peers that follow a script."""
+"""The buffer of a consumer of one partition, against peers that follow a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nsqlookupds are asked, how often, and which of them last."""
+"""The nsqlookupds that are asked, how often, and in which order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How messages in flight are shared out, how batches are split, how long is waited."""
+"""Shares of messages in flight, splits of batches, and waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where partitions are, out of answers; which one a key has, and where messages without a key go."""
+"""Partitions out of lookup responses: that of a key, and those of messages without a key."""
 
 from __future__ import annotations
 

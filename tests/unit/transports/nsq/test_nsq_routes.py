@@ -1,4 +1,4 @@
-"""Where topics are, and that their channels are there: who holds up whom, and who is asked how often."""
+"""Routes of topics, and their channels: dependencies between lookups, and their frequency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader holds of a queue's messages, through loss of channels, and its acks."""
+"""The buffer of a queue's reader, through loss of channels, and its acks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the management plugin is, as the settings say it."""
+"""The address of the management plugin, from the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When publishing leaves a cluster, and when it goes home."""
+"""The switch of publishing to another cluster, and back home."""
 
 from __future__ import annotations
 
