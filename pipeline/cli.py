@@ -10,8 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.grouping import grouped
-from bus.cli.options import AsJson, Output
-from pipeline.options import BusOptions, RangeOptions, SessionOptions
+from bus.cli.options import AsJson, Output, Server
+from pipeline.options import RangeOptions, SessionOptions
 
 _ROLLUP: Final = """\b
 Examples:
@@ -149,7 +149,7 @@ def serve(
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     as_json: AsJson = False,
-    bus: BusOptions,
+    server: Server,
 ) -> None:
     """Stay: roll up as events come; reconcile, judge, compact, baseline and archive by the clock or when people want.
 
@@ -161,7 +161,7 @@ def serve(
         from pipeline.serving.command import run  # noqa: PLC0415
         from pipeline.serving.plan import plan_of  # noqa: PLC0415
     settings = load_settings(config, {"data": data})
-    telling = Telling(bus.url, bus.api_key or settings.api_key)
+    telling = Telling(server.url, server.api_key or settings.api_key)
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     run(plan_of(settings, telling, session), session, metrics, as_json=as_json)
 
@@ -202,12 +202,12 @@ def archive(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be archived.")] = False,
     session: SessionOptions,
     output: Output,
-    bus: BusOptions,
+    server: Server,
 ) -> None:
     """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
     with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
-    options = ArchiveOptions(store, lake, older_than, bus.url, bus.api_key, keep, dry_run)
+    options = ArchiveOptions(store, lake, older_than, server.url, server.api_key, keep, dry_run)
     run(options, session, output=output)
 
 
@@ -247,7 +247,7 @@ def reconcile(
     tell: Tell = False,
     session: SessionOptions,
     output: Output,
-    bus: BusOptions,
+    server: Server,
 ) -> int:
     """Prove that nothing was lost, or list every delivery that is missing (exit 1).
 
@@ -260,8 +260,8 @@ def reconcile(
         from pipeline.commands.telling import Telling  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
     plan = plan_of(*times.read(), allowance, horizon, complete=complete)
-    repairing = Repairing(bus.url, bus.api_key, rate, wait, reorder) if repair else None
-    telling = Telling(bus.url, bus.api_key) if tell else None
+    repairing = Repairing(server.url, server.api_key, rate, wait, reorder) if repair else None
+    telling = Telling(server.url, server.api_key) if tell else None
     options = ReconcileOptions(lake, store, plan, report, repairing, telling)
     return run(options, session, output=output)
 
@@ -284,7 +284,7 @@ def replay(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be selected.")] = False,
     session: SessionOptions,
     as_json: AsJson = False,
-    bus: BusOptions,
+    server: Server,
 ) -> None:
     """Send messages of archive and store again, as new messages that are marked as copies (exit 1: some rejected)."""
     with _spark():
@@ -297,7 +297,7 @@ def replay(
             if given is not None:
                 raise typer.BadParameter("a selection is frozen with it; give --where", param_hint=option)
     asked = Asked(where, store, since, before, into) if where is not None else None
-    options = ReplayOptions(name, lake, asked, store, rate, bus.url, bus.api_key, dry_run)
+    options = ReplayOptions(name, lake, asked, store, rate, server.url, server.api_key, dry_run)
     run(options, session, as_json=as_json)
 
 
@@ -330,7 +330,7 @@ def baseline(
 
 @app.command(epilog=_JUDGE)
 @grouped
-def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output: Output, bus: BusOptions) -> int:
+def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output: Output, server: Server) -> int:
     """List what was outside of its norms in two of the last three whole hours (exit 1).
 
     Where nothing could be judged, as when there are no norms yet or no rollup has run since, that is said (exit 3).
@@ -338,4 +338,4 @@ def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output
     with _spark():
         from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415
         from pipeline.commands.telling import Telling  # noqa: PLC0415
-    return run(JudgeOptions(lake, Telling(bus.url, bus.api_key) if tell else None), session, output=output)
+    return run(JudgeOptions(lake, Telling(server.url, server.api_key) if tell else None), session, output=output)

@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl
-
 
 @dataclass(frozen=True)
 class SessionOptions:
@@ -37,11 +35,3 @@ class RangeOptions:
         from bus.cli.options import read_time  # noqa: PLC0415
 
         return read_time(self.since, "--from"), read_time(self.before, "--to")
-
-
-@dataclass(frozen=True)
-class BusOptions:
-    """The options that name the bus to call."""
-
-    url: BusUrl = DEFAULT_URL
-    api_key: ApiKey = ""

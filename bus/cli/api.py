@@ -49,7 +49,7 @@ class Api:
         import httpx  # noqa: PLC0415 - `bus --help` does without
 
         if not is_http_url(url):
-            raise ConfigurationError(f"--url {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
+            raise ConfigurationError(f"--server {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
         parts = urlsplit(url)
         self.url = url.rstrip("/")
         self._httpx = httpx
@@ -142,7 +142,9 @@ class Api:
 
     def _silence(self, error: Exception) -> ReceiverUnavailable:
         reason = str(error) or type(error).__name__
-        return ReceiverUnavailable(f"no answer from {self.url}: {reason}", hint="start it with: bus up; or give --url")
+        return ReceiverUnavailable(
+            f"no answer from {self.url}: {reason}", hint="start one with: bus up; or give --server"
+        )
 
     def _json(self, response: httpx.Response) -> Any:
         if not response.content:
@@ -150,7 +152,7 @@ class Api:
         try:
             return msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ReceiverRefused(f"{self.url} does not answer as a bus does", hint="check --url") from error
+            raise ReceiverRefused(f"{self.url} does not answer as a bus does", hint="check --server") from error
 
     def _refusal(self, response: httpx.Response, meant: str = "") -> ReceiverRefused | ReceiverUnavailable:
         status = response.status_code

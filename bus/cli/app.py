@@ -85,7 +85,7 @@ _GROUPS: Final = {
 _COMMANDS: Final = {
     "up": _Command("serving", "Example:  bus up --data /var/lib/bus --port 8700"),
     "run": _Command("serving", "Example:  bus run receiver --config bus.toml"),
-    "agent": _Command("agent", "Example:  bus agent --url https://bus.example.com --spool /var/spool/pier"),
+    "agent": _Command("agent", "Example:  bus agent --server https://bus.example.com --spool /var/spool/pier"),
     "send": _Command("sending", _SEND),
     "trace": _Command("tracing", _TRACE),
     "search": _Command("finding", _SEARCH),

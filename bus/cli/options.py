@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,12 +15,49 @@ from bus.cli.tables import Table
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time, parse_time
 
+if TYPE_CHECKING:
+    from bus.cli.api import Api
+
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-BusUrl = Annotated[str, typer.Option("--url", "--bus-url", envvar="BUS_URL", help="Where the bus is.")]
-ApiKey = Annotated[str, typer.Option("--api-key", envvar="BUS_API_KEY", help="Key of the bus.", show_default=False)]
+SERVER_HELP: Final = f"Address of the bus.  [default: {DEFAULT_URL}]"
+ServerUrl = Annotated[
+    str, typer.Option("--server", "--url", "--bus-url", metavar="URL", envvar="BUS_URL", help=SERVER_HELP)
+]
+ApiKey = Annotated[str, typer.Option("--api-key", metavar="KEY", envvar="BUS_API_KEY", help="API key for the bus.")]
+_SECONDS: Final = 30.0
 _AGO: Final = re.compile(r"\d+(\.\d+)?(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True)
+class Server:
+    """The bus that a command calls, and the key for it; ``address`` is empty if no option and no variable has it."""
+
+    address: ServerUrl = ""
+    api_key: ApiKey = ""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether somebody chose a bus."""
+        return bool(self.address)
+
+    @property
+    def url(self) -> str:
+        """The address to call."""
+        return self.address or DEFAULT_URL
+
+    def api(self, *, timeout: float = _SECONDS) -> Api:
+        """Return a connection; ``timeout`` is in seconds.
+
+        Raises
+        ------
+        ConfigurationError
+            The address is not an http or https URL.
+        """
+        from bus.cli.api import Api  # noqa: PLC0415 - not for commands that call no bus
+
+        return Api(self.url, self.api_key, timeout=timeout)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ _COMMON: Final = {
     "as_json": "prints JSON",
     "wide": "all columns of tables, though lines be longer than the terminal; without, those that fit are shown",
     "columns": "these columns of tables alone, in this order: `a,b`",
-    "url": "where the bus is; `BUS_URL`, else `http://127.0.0.1:8700`",
+    "address": "the address of the bus; `BUS_URL`, else `http://127.0.0.1:8700`",
     "api_key": "the key that it shows; `BUS_API_KEY`",
 }
-_OPTIONS_OF_MANY: Final = ("--json", "--wide", "--columns", "--url", "--api-key")
+_OPTIONS_OF_MANY: Final = ("--json", "--wide", "--columns", "--server", "--api-key")
 
 
 def page() -> str:

@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.commands.destinations import show, without_rate
 from bus.cli.commands.serving import Config, server_extra
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.options import AsJson, Output, Server
 from bus.cli.output import print_json
 from bus.errors import ConfigurationError
 
@@ -63,6 +62,7 @@ def _users() -> None:
 
 
 @keys.command("create", epilog="Example:  bus key create --destination order.cancelled --role producer")
+@grouped
 def create_key(
     destination: Annotated[list[str] | None, typer.Option(help="Only for this destination; repeatable.")] = None,
     role: Annotated[KeyRole, typer.Option(help="What the key may do.")] = KeyRole.PRODUCER,
@@ -72,15 +72,15 @@ def create_key(
     data: Data = None,
     config: Config = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Make an API key and print it; it is not shown again."""
     codes = destination or []
     if data is None:
         limits = {key: value for key, value in (("rate", rate), ("burst", burst)) if value is not None}
         body = {"name": name, "role": role.value, "destinations": codes, **limits}
-        with Api(url, api_key) as api:
+        with server.api() as api:
             made = api.call("POST", "/api/v1/keys", body=body)
     else:
         secret = _offline(
@@ -97,10 +97,10 @@ def create_key(
 
 @keys.command("list", epilog="Example:  bus key list")
 @grouped
-def list_keys(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+def list_keys(output: Output, server: Server) -> None:
     """List the API keys, what they may do, and when they were used last."""
     table = output.table("id", "name", "role", "destinations", "rate", "created_at", "last_used_at")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/keys")
     if output.as_json:
         print_json(found)
@@ -109,36 +109,39 @@ def list_keys(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -
 
 
 @keys.command("set", epilog="Example:  bus key set 0a1b2c3d4e5f --rate 50 --burst 200")
+@grouped
 def limit_key(
     key_id: KeyId,
     rate: Rate = None,
     burst: Burst = None,
     no_rate: Annotated[bool, typer.Option("--no-rate", help="Take however many it sends.")] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Change how many messages a key may send; what it may do stays as it was made."""
     given = {name: value for name, value in (("rate", rate), ("burst", burst)) if value is not None}
-    with Api(url, api_key) as api:
+    with server.api() as api:
         changed = api.call("PATCH", _key_path(key_id), body=given | without_rate(rate, burst, no_rate))
     show(changed, as_json=as_json)
 
 
 @keys.command("revoke", epilog="Example:  bus key revoke 0a1b2c3d4e5f")
+@grouped
 def revoke_key(
     key_id: KeyId,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Revoke an API key; within seconds no process takes it any more."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("DELETE", _key_path(key_id))
     show({"revoked": key_id}, as_json=as_json)
 
 
 @users.command("add", epilog="Example:  bus user add ann --role operator --destination order.cancelled")
+@grouped
 def add_user(
     name: UserName,
     role: Annotated[UserRole, typer.Option(help="What the person may do.")] = UserRole.VIEWER,
@@ -146,8 +149,8 @@ def add_user(
     data: Data = None,
     config: Config = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Make a user and print the password; it is not shown again."""
     codes = destination or []
@@ -155,7 +158,7 @@ def add_user(
         raise ConfigurationError("an admin is not limited to destinations", hint="leave --destination out")
     if data is None:
         body = {"name": name, "role": role.value, "destinations": codes}
-        with Api(url, api_key) as api:
+        with server.api() as api:
             made: dict[str, Any] = api.call("POST", _USERS, body=body)
     else:
         password = _offline(data, config, lambda ring: ring.add_user(name, role, tuple(codes)))
@@ -165,10 +168,10 @@ def add_user(
 
 @users.command("list", epilog="Example:  bus user list")
 @grouped
-def list_users(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+def list_users(output: Output, server: Server) -> None:
     """List the users and what they may do."""
     table = output.table("name", "role", "destinations", "created_at", "logs_in_by", "blocked")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", _USERS)
     if output.as_json:
         print_json(found)
@@ -177,30 +180,34 @@ def list_users(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") 
 
 
 @users.command("reset-password", epilog="Example:  bus user reset-password ann")
-def reset_password(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def reset_password(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
     """Make another password for a user, print it, and end the user's sessions; it is not shown again."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("POST", f"{_user_path(name)}/reset-password"), as_json=as_json)
 
 
 @users.command("block", epilog="Example:  bus user block ann")
-def block_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def block_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
     """Let a user log in no more, and end the user's sessions."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("PATCH", _user_path(name), body={"blocked": True}), as_json=as_json)
 
 
 @users.command("unblock", epilog="Example:  bus user unblock ann")
-def unblock_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def unblock_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
     """Let a user log in again."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("PATCH", _user_path(name), body={"blocked": False}), as_json=as_json)
 
 
 @users.command("rm", epilog="Example:  bus user rm ann")
-def remove_user(name: UserName, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def remove_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
     """Remove a user and end the user's sessions."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("DELETE", _user_path(name))
     show({"removed": name}, as_json=as_json)
 

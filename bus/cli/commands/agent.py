@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bus.cli.commands.serving import server_extra
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.grouping import grouped
+from bus.cli.options import AsJson, Server
 from bus.cli.output import print_json_line
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.garbage import lasting
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bus.agent.service import Announcement
 
 
+@grouped
 def agent(
     spool: Annotated[Path, typer.Option(help="Directory in which messages wait until the bus has them.")] = Path(
         "spool"
@@ -36,8 +38,8 @@ def agent(
     ] = None,
     max_bytes: Annotated[int, typer.Option(help="The largest message.")] = DEFAULT_MAX_BYTES,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> int:
     """Take messages for the bus on this node: durable on its disk when they are answered, then sent in batches.
 
@@ -55,8 +57,8 @@ def agent(
             typer.echo("\n".join(found.lines))
 
     options = AgentOptions(
-        url=url,
-        api_key=api_key or None,
+        url=server.url,
+        api_key=server.api_key or None,
         spool=spool,
         source=source or f"agent-{sockets.gethostname()}",
         host=host,

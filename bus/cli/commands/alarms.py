@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.commands.destinations import show
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.options import AsJson, Output, Server
 from bus.cli.output import print_json
 
 app = typer.Typer(
@@ -36,12 +35,11 @@ def list_alarms(
     closed: Annotated[bool, typer.Option("--closed", help="Those that are over as well.")] = False,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """List what needs a person, the newest first: all that has one cause is one line."""
     table = output.table("state", "severity", "what", "alarms", "under_way", "cause", "opened_at", "closed_at", "id")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", _PATH, query={"closed": str(closed).lower()})
     if output.as_json:
         print_json(found)
@@ -52,9 +50,10 @@ def list_alarms(
 
 
 @app.command("show", epilog="Example:  bus alarms show 019a2f4e-0000-7000-8000-000000000000")
-def show_alarm(id_: Id, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def show_alarm(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
     """Show one with all that has the same cause, what to do, and which channels were told."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", f"{_PATH}/{id_}")
     if as_json:
         print_json(found)
@@ -63,15 +62,16 @@ def show_alarm(id_: Id, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_
 
 
 @app.command("ack", epilog='Example:  bus alarms ack 019a2f4e-0000-7000-8000-000000000000 --note "I am on it"')
+@grouped
 def acknowledge(
     id_: Id,
     note: Annotated[str, typer.Option(help="What the others should know.")] = "",
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Take one on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("POST", f"{_PATH}/{id_}/acknowledge", body={"note": note})
     if as_json:
         print_json(found)
@@ -80,6 +80,7 @@ def acknowledge(
 
 
 @app.command("silence", epilog=_SILENCE)
+@grouped
 def silence(
     cause: Annotated[str, typer.Option(help="Of an incident, see bus alarms list; * is any text.")] = "",
     rule: Annotated[str, typer.Option(help="A rule, see bus alarms rules; * is any text.")] = "",
@@ -88,22 +89,22 @@ def silence(
     duration: Annotated[str, typer.Option("--for", help="Such as 30m or 2d, 30d at most.")] = "1h",
     note: Annotated[str, typer.Option(help="Why.")] = "",
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Have nobody told of alarms that match, for a while; they are still shown."""
     matches = {"cause": cause, "rule": rule, "destination": destination, "subscription": subscription}
     wanted = {**matches, "for": duration, "note": note}
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("POST", _SILENCES, body=wanted), as_json=as_json)
 
 
 @app.command("silences", epilog="Example:  bus alarms silences")
 @grouped
-def list_silences(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+def list_silences(output: Output, server: Server) -> None:
     """List what nobody is told of."""
     table = output.table("until", "cause", "rule", "destination", "subscription", "by", "note", "id")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", _SILENCES)
     if output.as_json:
         print_json(found)
@@ -112,19 +113,20 @@ def list_silences(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "
 
 
 @app.command("unsilence", epilog="Example:  bus alarms unsilence 019a2f4e-0000-7000-8000-000000000000")
-def unsilence(id_: Id, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def unsilence(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
     """End a silence before its time."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("DELETE", f"{_SILENCES}/{id_}")
     show({"ended": id_}, as_json=as_json)
 
 
 @app.command("rules", epilog="Example:  bus alarms rules")
 @grouped
-def list_rules(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+def list_rules(output: Output, server: Server) -> None:
     """List the rules in force: how long each must last until people are told, and its limit."""
     table = output.table("name", "hold", "clear", "limit", "off", "says")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/alarm-rules")
     if output.as_json:
         print_json(found)
@@ -138,12 +140,11 @@ def try_channels(
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="A name of alarm_channels; all without.")] = "",
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Tell channels that they are tried, and say which have taken it; exit 1 when one has not."""
     table = output.table("channel", "result")
-    with Api(url, api_key, timeout=_PATIENCE) as api:
+    with server.api(timeout=_PATIENCE) as api:
         results = api.call("POST", "/api/v1/alarm-trials", body={"channel": channel})["results"]
     if output.as_json:
         print_json({"results": results})

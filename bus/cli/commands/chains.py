@@ -9,7 +9,8 @@ import typer
 
 from bus.cli.api import Api, destination_path
 from bus.cli.commands.destinations import Code
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.grouping import grouped
+from bus.cli.options import AsJson, Server
 from bus.cli.output import plain, print_json
 from bus.errors import ConfigurationError
 
@@ -19,6 +20,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Body = dict[str, Any]
 
 
+@grouped
 def abandon_group(
     code: Code,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="As bus ordering show names it.", show_default=False)],
@@ -27,8 +29,8 @@ def abandon_group(
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Have nobody wait for what a group of brokers holds, which is lost for good, disks and all.
 
@@ -36,26 +38,27 @@ def abandon_group(
     it costs is said first. If its brokers can be brought back, do that instead: then nothing is out of order.
     """
     body = {"group": group, "reason": reason, "force": force}
-    with Api(url, api_key) as api:
+    with server.api() as api:
         path = f"{destination_path(code)}/ordering/abandon"
         _decide(api, path, body, f"Remove {group} from the chain of {code}?", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
+@grouped
 def release_producer(
     code: Code,
     reason: Reason,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Let others send to a destination that a producer has for itself, which does not come back.
 
     What its spool still has is refused from then on. Start that producer again wherever that is possible, and have it
     sweep its spool: then nothing is refused.
     """
-    with Api(url, api_key) as api:
+    with server.api() as api:
         path = f"{destination_path(code)}/ordering/release-producer"
         question = f"Take {code} from its producer?"
         _decide(api, path, {"reason": reason}, question, dry_run=dry_run, yes=yes, as_json=as_json)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from bus.cli.api import Api
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.grouping import grouped
+from bus.cli.options import AsJson, Server
 from bus.cli.output import print_json
 from bus.errors import ConfigurationError
 
@@ -25,6 +25,7 @@ _SIGNS: Final = {"made": "+", "changed": "~", "removed": "-"}
 _SECONDS: Final = 600.0
 
 
+@grouped
 def apply(
     source: Annotated[
         Path, typer.Argument(metavar="FILE|DIR", help="A .json or .toml file, or a folder of them.", show_default=False)
@@ -36,15 +37,15 @@ def apply(
         bool, typer.Option("--prune", help="Remove what the set does not name, and cancel what waits for it.")
     ] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> int:
     """Put a set of destinations and subscriptions, and say what differed; again, it changes nothing.
 
     Exit 0: done, or nothing differs. 1: refused or failed. 2: usage. 3: --dry-run found a difference.
     """
     body = read_set(source)
-    with Api(url, api_key, timeout=_SECONDS) as api:
+    with server.api(timeout=_SECONDS) as api:
         query = {"dry_run": str(dry_run).lower(), "prune": str(prune).lower()}
         answer = api.call("PUT", _PATH, body=body, query=query)
     if as_json:
@@ -123,9 +124,9 @@ def _claim(homes: dict[str, Path], what: str, path: Path) -> None:
     homes[what] = path
 
 
-def exported(url: str, api_key: str) -> bytes:
+def exported(server: Server) -> bytes:
     """Return the configuration of a bus as a file has it: always in the same order, without secrets and version."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", _PATH)
     del found["version"]
     return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bus.cli.api import Api, destination_path, put_or_patch
+from bus.cli.api import destination_path, put_or_patch
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.options import AsJson, Output, Server
 from bus.cli.output import print_fields, print_json, suggest
 
 app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
@@ -17,6 +17,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription's ow
 
 
 @app.command("set", epilog="Example:  bus destination set order.cancelled --retention-days 90")
+@grouped
 def set_destination(
     code: Code,
     transport: Annotated[str | None, typer.Option(help="direct, kafka, rabbitmq or nsq.")] = None,
@@ -50,8 +51,8 @@ def set_destination(
     ] = None,
     no_mask: Annotated[bool, typer.Option("--no-mask", help="Hide nothing any more.")] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Make a destination, or change the options given of one that is there."""
     fields = {
@@ -79,7 +80,7 @@ def set_destination(
     emptied = {"pv_min": None, "pv_max": None} if no_pv else {}
     given = {name: value for name, value in fields.items() if value is not None} | emptied
     given |= without_rate(rate, burst, no_rate)
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
     if not as_json:
         suggest(("who gets its messages", ["subscription", "set", code, "NAME", "--url", "URL"]))
@@ -87,10 +88,10 @@ def set_destination(
 
 @app.command("list", epilog="Example:  bus destination list")
 @grouped
-def list_destinations(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+def list_destinations(output: Output, server: Server) -> None:
     """List all destinations."""
     table = output.table("code", "transport", "ordering", "retention_days", "max_bytes", "paused")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/destinations")
     if output.as_json:
         print_json(found)
@@ -99,16 +100,18 @@ def list_destinations(output: Output, url: BusUrl = DEFAULT_URL, api_key: ApiKey
 
 
 @app.command("show", epilog="Example:  bus destination show order.cancelled")
-def show_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def show_destination(code: Code, as_json: AsJson = False, *, server: Server) -> None:
     """Show one destination."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("GET", destination_path(code)), as_json=as_json)
 
 
 @app.command("rm", epilog="Example:  bus destination rm order.cancelled")
-def remove_destination(code: Code, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = "") -> None:
+@grouped
+def remove_destination(code: Code, as_json: AsJson = False, *, server: Server) -> None:
     """Remove a destination that has no subscriptions."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("DELETE", destination_path(code))
     show({"removed": code}, as_json=as_json)
 

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.errors import ConfigurationError
 
 _PATH = "/api/v1/discards"
@@ -28,8 +27,7 @@ def discard(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the end; 0 does not wait.")] = 600,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> int:
     """Drop what a subscription has not got yet, or what a filter takes of it: it ends as canceled, and can be resent.
 
@@ -38,7 +36,7 @@ def discard(
     """
     sample = output.table(*SAMPLE)
     body = {"filter": {"destination": destination, "subscription": subscription, **chosen.given()}, "reason": reason}
-    with Api(url, api_key) as api:
+    with server.api() as api:
         if dry_run or not yes:
             found = api.call("POST", _PATH, body={**body, "dry_run": True})
             if dry_run:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -14,7 +15,8 @@ import typer
 
 from bus.cli.api import Api
 from bus.cli.commands.serving import server_extra
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.grouping import grouped
+from bus.cli.options import DEFAULT_URL, AsJson, Server
 from bus.cli.output import console, plain, print_json
 from bus.cli.permissions import close, opened
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
@@ -41,12 +43,13 @@ class Check(NamedTuple):
     do: str = ""
 
 
+@grouped
 def doctor(
     data: Annotated[Path | None, typer.Option(help="Data or spool directory to look at.")] = None,
     config: Annotated[Path | None, typer.Option(help="A bus.toml to check.")] = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
     accept_empty_store: Annotated[
         bool,
         typer.Option(
@@ -64,9 +67,10 @@ def doctor(
     """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
-    address = url if url != DEFAULT_URL or settings is None else _own_url(settings)
+    if settings is not None and not server.is_named:
+        server = replace(server, address=_own_url(settings))
     if accept_empty_store or keep_configuration:
-        _choose(address, api_key, accept=accept_empty_store, keep=keep_configuration)
+        _choose(server, accept=accept_empty_store, keep=keep_configuration)
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
     if place is not None:
         checks += [_permissions(place, mend=close_directory), *_spools(place)]
@@ -74,7 +78,7 @@ def doctor(
         checks.append(_coordinator(settings))
     if settings is not None and (settings.kafka_groups or settings.rabbitmq_groups):
         checks += _groups(settings)
-    checks += _bus(address, api_key)
+    checks += _bus(server)
     if as_json:
         print_json({"ok": all(check.ok for check in checks), "checks": [check._asdict() for check in checks]})
     else:
@@ -86,11 +90,11 @@ def doctor(
     return 0 if all(check.ok for check in checks) else 1
 
 
-def _choose(url: str, api_key: str, *, accept: bool, keep: bool) -> None:
+def _choose(server: Server, *, accept: bool, keep: bool) -> None:
     """Tell the bus whether to accept a store that was found emptied, or to keep the configuration put back into it."""
     if accept and keep:
         raise typer.BadParameter("choose one of --accept-empty-store and --keep-configuration")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("POST", "/api/v1/emptied-store", body={"accept": accept})
 
 
@@ -228,20 +232,20 @@ def _own_url(settings: Settings) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _bus(url: str, api_key: str) -> list[Check]:
+def _bus(server: Server) -> list[Check]:
     try:
-        with Api(url, api_key, timeout=5) as api:
+        with server.api(timeout=5) as api:
             api.call("GET", "/healthz")
             health = api.call("GET", "/readyz")
             parts = [
                 Check(part["name"], part["ok"], part["detail"] or "ok", "" if part["ok"] else "see docs/operations.md")
                 for part in health["checks"]
             ]
-            return [Check("bus", ok=True, detail=f"{url} {health['status']}"), *parts, _access(api)]
+            return [Check("bus", ok=True, detail=f"{server.url} {health['status']}"), *parts, _access(api)]
     except BusError as error:
         return [Check("bus", ok=False, detail=str(error), do=error.hint)]
     except (KeyError, TypeError):
-        return [Check("bus", ok=False, detail=f"{url} does not answer as a bus does", do="check --url")]
+        return [Check("bus", ok=False, detail=f"{server.url} does not answer as a bus does", do="check --server")]
 
 
 def _access(api: Api) -> Check:

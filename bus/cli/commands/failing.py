@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.options import Output, Server, read_time
 from bus.cli.output import print_json, suggest
 
 _COLUMNS: Final = (
@@ -34,8 +33,7 @@ def failures(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many groups at most.")] = 100,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Show what fails, grouped by subscription and by what the failures have in common."""
     table = output.table(*_COLUMNS)
@@ -46,7 +44,7 @@ def failures(
         "to": read_time(before, "--to"),
         "limit": limit,
     }
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/failures", query=query)
     if output.as_json:
         print_json(found)

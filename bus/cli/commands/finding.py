@@ -15,7 +15,7 @@ import typer
 from bus.cli.api import Api, cut_off
 from bus.cli.commands.configuring import exported
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_time
+from bus.cli.options import AsJson, Output, Server, read_time
 from bus.cli.output import print_json, progress
 from bus.errors import ConfigurationError
 
@@ -77,12 +77,11 @@ def search(
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Find messages, the newest first."""
     table = output.table(*_COLUMNS)
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = _pages(api, conditions.query(), limit)
     if output.as_json:
         print_json(found)
@@ -134,15 +133,15 @@ def export(
     ] = None,
     bodies: Annotated[bool, typer.Option("--bodies", help="With bodies; ndjson only, and on record.")] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Write every message of a selection to a file, which has its name only once it is whole.
 
     ``bus export configuration`` writes the destinations and subscriptions instead, for ``bus apply``.
     """
     if what == "configuration":
-        content = exported(url, api_key)
+        content = exported(server)
         with _opened(output) as stream:
             stream.write(content)
         return
@@ -153,7 +152,7 @@ def export(
     }
     if as_json and output == "-":
         raise typer.BadParameter("it would be between the messages; give -o FILE", param_hint="--json")
-    with Api(url, api_key) as api, _opened(output) as stream:
+    with server.api() as api, _opened(output) as stream:
         done = _copy(api, query, stream)
     if as_json:
         print_json({"file": output, **done})

@@ -15,7 +15,8 @@ import typer
 
 from bus.cli.api import Api, destination_path, message_path
 from bus.cli.copying import Copying
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, read_time
+from bus.cli.grouping import grouped
+from bus.cli.options import Server, read_time
 from bus.cli.output import plain, print_json_line
 from bus.cli.passing import Passing
 from bus.domain.sizes import format_size
@@ -30,6 +31,7 @@ _utf8: Final = codecs.getincrementaldecoder("utf-8")
 Found = TypeVar("Found")
 
 
+@grouped
 def listen(
     code: Annotated[str, typer.Argument(metavar="CODE", help="The destination.", show_default=False)],
     to: Annotated[
@@ -43,17 +45,17 @@ def listen(
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave bodies out; reading one is on record.")] = False,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each.")] = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Show what passes through a destination, until Ctrl-C; no subscriber notices.
 
     Each is shown within about a second of being stored. What comes too fast to be shown is passed over, which is said.
     """
     begin = parse_time(read_time(since, "--from") or "") if since else time.time_ns() // 1_000_000
-    with _copying(to, secret, no_body=no_body) as copying, Api(url, api_key) as api, suppress(KeyboardInterrupt):
+    with _copying(to, secret, no_body=no_body) as copying, server.api() as api, suppress(KeyboardInterrupt):
         api.call("GET", destination_path(code))
-        _say(f"listening to {code} at {url}; end it with Ctrl-C")
+        _say(f"listening to {code} at {server.url}; end it with Ctrl-C")
         for heard in islice(_passing(api, Passing(api, code, begin), with_body=not no_body), count):
             _show(heard, copying, as_json=as_json)
 

@@ -42,7 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-LookupUrl = Annotated[str, typer.Option("--url", help="Where one of the lookup proxies is.")]
+LookupUrl = Annotated[str, typer.Option("--server", "--url", metavar="URL", help="Address of a lookup proxy.")]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="An NSQ topic with a route.", show_default=False)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="As bus lookup status names it.", show_default=False)]
 To = Annotated[str, typer.Option("--to", metavar="NAME", help="The cluster to move to.", show_default=False)]
@@ -74,13 +74,13 @@ class Wanted:
 class Reached:
     """Which proxy."""
 
-    url: LookupUrl = DEFAULT_LOOKUP
+    address: LookupUrl = DEFAULT_LOOKUP
     api_key: ApiKey = ""
 
     @property
     def api(self) -> Api:
         """A connection to it."""
-        return Api(self.url, self.api_key)
+        return Api(self.address, self.api_key)
 
 
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")

@@ -12,7 +12,7 @@ from bus.cli.api import Api, destination_path, subscription_path
 from bus.cli.commands.chains import abandon_group, release_producer
 from bus.cli.commands.destinations import Code, Name, show
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output
+from bus.cli.options import AsJson, Output, Server
 from bus.cli.output import print_json
 from bus.cli.picture import chain_lines
 
@@ -47,8 +47,7 @@ def show_order(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of this subscription; of all without.")] = "",
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Show which keys are held up, by which message and why, and how many wait behind it.
 
@@ -56,7 +55,7 @@ def show_order(
     what waits there for whom; who sends and reads; how the groups are; and what blocks, with what to do.
     """
     table = output.table(*_COLUMNS)
-    with Api(url, api_key) as api:
+    with server.api() as api:
         ordering = api.call("GET", destination_path(code))["ordering"]
         chain = api.call("GET", f"{destination_path(code)}/ordering") if ordering == "strict" and not name else None
         names = [name] if name else [one["name"] for one in _subscriptions(api, code)]
@@ -75,37 +74,38 @@ def show_order(
 
 
 @app.command("resume", epilog="Example:  bus ordering resume account.changed ledger c-42")
-def resume_key(
-    code: Code, name: Name, key: Key = "", as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@grouped
+def resume_key(code: Code, name: Name, key: Key = "", as_json: AsJson = False, *, server: Server) -> None:
     """Resend what holds up a key now; those behind it go on once it is delivered."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("POST", f"{_keys_path(code, name)}/resume", body={"key": key}), as_json=as_json)
 
 
 @app.command("skip", epilog="Example:  bus ordering skip account.changed ledger c-42 --reason closed")
+@grouped
 def skip_key(
     code: Code,
     name: Name,
     key: Key = "",
     reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Set aside what holds up a key, so that those behind it go on: it is parked, and can be resent out of order."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         asked = {"key": key, "reason": reason}
         show(api.call("POST", f"{_keys_path(code, name)}/skip", body=asked), as_json=as_json)
 
 
 @app.command("release", epilog="Example:  bus ordering release account.changed --reason 'its disk is lost'")
+@grouped
 def release_order(
     code: Code,
     reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Let another process keep an order whose own is gone for good, disk and all; refused while it is seen alive.
 
@@ -113,7 +113,7 @@ def release_order(
     What waits on that disk comes, if it ever comes back, behind what is accepted from now on. Start that process again,
     or run a sweeper on its disk, wherever that is possible: then nothing is out of order.
     """
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("POST", f"{destination_path(code)}/release-order", body={"reason": reason}), as_json=as_json)
 
 

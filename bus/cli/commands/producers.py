@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.cli.output import print_json
 from bus.cli.tables import Table
 
@@ -24,8 +23,7 @@ def producers(
     limit: Annotated[int, typer.Option(min=0, max=1000, help="How many producers at most.")] = 200,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Show who sends, what waits in their queues, and what of theirs is refused.
 
@@ -33,7 +31,7 @@ def producers(
     """
     known, refused, turned_away = output.tables(_PRODUCER, _REFUSED, _TURNED_AWAY)
     query = {"limit": limit} | ({"source": source} if source is not None else {})
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/producers", query=query)
     if output.as_json:
         print_json(found)

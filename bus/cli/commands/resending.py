@@ -12,7 +12,7 @@ from bus.cli.commands.steering import Steering, steer
 from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.cli.outcomes import COLUMNS, Item, follow
 from bus.errors import ReceiverRefused
 
@@ -40,8 +40,7 @@ def resend(
     steering: Steering,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> int:
     """Deliver messages again, and say how each ended.
 
@@ -50,7 +49,7 @@ def resend(
     sample, outcomes = output.tables(SAMPLE, COLUMNS)
     given, messages = chosen.given(destination=destination, subscription=subscription), ids or []
     _check(messages, given, steering, edited, dry_run=dry_run)
-    with Api(url, api_key) as api:
+    with server.api() as api:
         if steering.jobs:
             again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
             return follow_job(api, again, wait, "resend", as_json=output.as_json) if again else 0

@@ -9,13 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bus.cli.api import Api, subscription_path
+from bus.cli.api import subscription_path
 from bus.cli.commands.destinations import Code, Name
+from bus.cli.grouping import grouped
 from bus.cli.inputs import guess_type, opened
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
+from bus.cli.options import AsJson, Server, read_pairs
 from bus.cli.output import plain, print_json
 
 
+@grouped
 def send_sample(
     code: Code,
     name: Name,
@@ -23,8 +25,8 @@ def send_sample(
     content_type: Annotated[str, typer.Option(help="Without: JSON if it is, else text or bytes.")] = "",
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the message's own; repeatable.")] = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> int:
     """Send a subscriber one message now, and show the exact request and answer; exit 1 when it was not taken.
 
@@ -38,7 +40,7 @@ def send_sample(
         "content_type": content_type or guess_type(content),
         "headers": read_pairs(header, "--header") or {},
     }
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("POST", f"{subscription_path(code, name)}/sample", body=body)
     if as_json:
         print_json(found)

@@ -12,9 +12,10 @@ from urllib.parse import quote
 import typer
 
 from bus.cli.api import Api, destination_path
+from bus.cli.grouping import grouped
 from bus.cli.inputs import STANDARD_INPUT, guess_type, opened
 from bus.cli.lines import body_line, envelope_line
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, read_pairs
+from bus.cli.options import AsJson, Server, read_pairs
 from bus.cli.output import print_json, progress, suggest
 from bus.client.spooling.line import Line, decode_head
 from bus.domain.message import check_destination
@@ -38,6 +39,7 @@ class Numbered(NamedTuple):
     line: bytes
 
 
+@grouped
 def send(
     code: Annotated[
         str, typer.Argument(metavar="CODE", help="The destination; with --envelope only for lines without one.")
@@ -60,8 +62,8 @@ def send(
         ),
     ] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> int:
     """Send one message and print its id, or with --ndjson or --envelope one message a line.
 
@@ -86,7 +88,7 @@ def send(
         deliver_at=deliver_at,
         headers=read_pairs(header, "--header") or {},
     )
-    with Api(url, api_key) as api, opened(file or STANDARD_INPUT) as stream:
+    with server.api() as api, opened(file or STANDARD_INPUT) as stream:
         if ndjson or envelope:
             tally = _send_lines(api, common, stream, envelope_line if envelope else body_line)
             if not any(tally.counts.values()) and not file and Path(code).is_file():

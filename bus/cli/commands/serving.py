@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.options import ApiKey, AsJson, ServerUrl
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
 from bus.garbage import lasting
@@ -56,7 +56,7 @@ def up(
     processes: Processes = None,
     config: Config = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run everything: receiver, dispatcher, compensator, admin, alarms; in one process, or in several on one port.
@@ -78,7 +78,7 @@ def run(
     port: Port = None,
     config: Config = None,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run one role: receiver, dispatcher, compensator, admin, sweeper, alarms, lookup.

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output, read_time
+from bus.cli.options import Output, Server, read_time
 from bus.cli.output import print_json
 
 _COLUMNS: Final = (
@@ -46,8 +45,7 @@ def stats(
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many lines at most.")] = 50,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """Show how much was accepted and delivered, how well and how fast; --json has it over time."""
     table = output.table(*_NAMES[by], *_COLUMNS)
@@ -58,7 +56,7 @@ def stats(
         "destination": destination,
         "limit": limit,
     }
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = api.call("GET", "/api/v1/stats", query=query)
     if output.as_json:
         print_json(found)

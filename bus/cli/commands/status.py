@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bus.cli.api import Api
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.cli.output import plain, print_json
 from bus.cli.tables import Table
 
@@ -30,12 +29,11 @@ def status(
     ] = 20,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> int:
     """Show how the whole bus is now: alarms, what waits where, every process; exit 1 when an alarm is critical."""
     tables = output.tables(_NOW, _ALARM, _LANE, _PROCESS)
-    with Api(url, api_key) as api:
+    with server.api() as api:
         overview = api.call("GET", "/api/v1/overview", query={"limit": limit})
         # Null for a key that is limited to destinations, which may not see processes.
         processes = api.call("GET", "/api/v1/processes") if overview["processes"] is not None else None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from bus.cli.api import Api, destination_path, put_or_patch, subscription_path
+from bus.cli.api import destination_path, put_or_patch, subscription_path
 from bus.cli.commands.destinations import Code, Name, show
 from bus.cli.commands.sampling import send_sample
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl, Output, read_pairs
+from bus.cli.options import SERVER_HELP, AsJson, Output, Server, read_pairs
 from bus.cli.output import print_json, suggest
 
 _SAMPLE = """\b
@@ -23,10 +24,20 @@ app = typer.Typer(
 )
 
 
+@dataclass(frozen=True)
+class _Server(Server):
+    """The bus, in a command whose ``--url`` is the subscriber's."""
+
+    address: Annotated[
+        str, typer.Option("--server", "--bus-url", metavar="URL", envvar="BUS_URL", help=SERVER_HELP)
+    ] = ""
+
+
 @app.command(
     "set",
     epilog="Example:  bus subscription set order.cancelled billing --url https://billing.example/hook --secret auto",
 )
+@grouped
 def set_subscription(
     code: Code,
     name: Name,
@@ -63,8 +74,8 @@ def set_subscription(
     ] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold, or deliver.")] = None,
     as_json: AsJson = False,
-    bus_url: Annotated[str, typer.Option("--bus-url", envvar="BUS_URL", help="Where the bus is.")] = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: _Server,
 ) -> None:
     """Make a subscription, or change the options given of one that is there. A secret that is made is shown once."""
     fields = {
@@ -89,7 +100,7 @@ def set_subscription(
         "paused": paused,
     }
     given = {key: value for key, value in fields.items() if value is not None}
-    with Api(bus_url, api_key) as api:
+    with server.api() as api:
         show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
     if not as_json:
         suggest(
@@ -143,12 +154,11 @@ def list_subscriptions(
     code: Annotated[str, typer.Argument(metavar="CODE", help="Of this destination; of all without.")] = "",
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> None:
     """List subscriptions."""
     table = output.table("destination", "name", "url", "max_concurrency", "timeout_seconds", "paused")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         codes = [code] if code else [item["code"] for item in api.call("GET", "/api/v1/destinations")["items"]]
         found = [
             {"destination": each, **item}
@@ -162,36 +172,34 @@ def list_subscriptions(
 
 
 @app.command("show", epilog="Example:  bus subscription show order.cancelled billing")
-def show_subscription(
-    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@grouped
+def show_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
     """Show one subscription."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         show(api.call("GET", subscription_path(code, name)), as_json=as_json)
 
 
 @app.command("pause", epilog="Example:  bus subscription pause order.cancelled billing")
-def pause_subscription(
-    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@grouped
+def pause_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
     """Hold a subscription's messages; none is lost."""
-    _set_paused(code, name, url, api_key, paused=True, as_json=as_json)
+    _set_paused(code, name, server, paused=True, as_json=as_json)
 
 
 @app.command("resume", epilog="Example:  bus subscription resume order.cancelled billing")
-def resume_subscription(
-    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@grouped
+def resume_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
     """Deliver what was held, and go on."""
-    _set_paused(code, name, url, api_key, paused=False, as_json=as_json)
+    _set_paused(code, name, server, paused=False, as_json=as_json)
 
 
-def _set_paused(code: str, name: str, url: str, api_key: str, *, paused: bool, as_json: bool) -> None:
-    with Api(url, api_key) as api:
+def _set_paused(code: str, name: str, server: Server, *, paused: bool, as_json: bool) -> None:
+    with server.api() as api:
         show(api.call("PATCH", subscription_path(code, name), body={"paused": paused}), as_json=as_json)
 
 
 @app.command("rotate-secret", epilog="Example:  bus subscription rotate-secret order.cancelled billing --overlap 1h")
+@grouped
 def rotate_secret(
     code: Code,
     name: Name,
@@ -199,11 +207,11 @@ def rotate_secret(
         str, typer.Option(help="How long the old secret signs as well, such as 24h; 0s ends all former ones at once.")
     ] = "24h",
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    *,
+    server: Server,
 ) -> None:
     """Make another signing secret, which is shown once; both sign until the overlap is over."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         path = f"{subscription_path(code, name)}/rotate-secret"
         show(api.call("POST", path, body={"overlap": overlap}), as_json=as_json)
 
@@ -212,10 +220,9 @@ app.command("sample", epilog=_SAMPLE)(send_sample)
 
 
 @app.command("rm", epilog="Example:  bus subscription rm order.cancelled billing")
-def remove_subscription(
-    code: Code, name: Name, as_json: AsJson = False, url: BusUrl = DEFAULT_URL, api_key: ApiKey = ""
-) -> None:
+@grouped
+def remove_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
     """Remove a subscription; its open deliveries are canceled."""
-    with Api(url, api_key) as api:
+    with server.api() as api:
         api.call("DELETE", subscription_path(code, name))
     show({"removed": f"{code}/{name}"}, as_json=as_json)

@@ -9,7 +9,7 @@ import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.cli.output import STYLES, console, plain, print_json, suggest
 from bus.errors import ReceiverRefused
 
@@ -36,8 +36,7 @@ def trace(
     body: Annotated[bool, typer.Option("--body", help="Only its body, as it is.")] = False,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> int:
     """Show the life of a message: who sent it when, who got it when, every attempt.
 
@@ -47,7 +46,7 @@ def trace(
     wanted = any_id.strip().strip(_QUOTES).strip()
     if not wanted:
         raise typer.BadParameter("it is empty", param_hint="ID")
-    with Api(url, api_key) as api:
+    with server.api() as api:
         found = _found(api, wanted)
         if body and "items" not in found:
             return _write_body(api, found["id"])

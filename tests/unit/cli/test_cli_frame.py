@@ -33,6 +33,25 @@ def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     assert "--json" in ran.out
     assert "--api-key" in ran.out
     assert "BUS_URL" in ran.out
+    names = "--server, --bus-url " if command == "subscription set" else "--server, --url, --bus-url "
+    assert names in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize("option", ["--server", "--url", "--bus-url"])
+def test_the_address_of_the_bus_has_three_names(
+    cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    bus.on("GET", "/api/v1/destinations", {"items": [], "next": None})
+    monkeypatch.setenv("BUS_URL", "http://127.0.0.1:9")
+    assert cli("destination", "list", option, bus.url).code == 0
+
+
+def test_a_subscription_has_a_url_of_its_own(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    bus.on("PUT", "/api/v1/destinations/orders/subscriptions/shop", {"url": "http://shop.example/"})
+    monkeypatch.setenv("BUS_URL", "http://127.0.0.1:9")
+    given = ("subscription", "set", "orders", "shop", "--url", "http://shop.example/")
+    assert [cli(*given, option, bus.url).code for option in ("--server", "--bus-url")] == [0, 0]
+    assert [asked.body for asked in bus.asked if asked.method == "PUT"] == [{"url": "http://shop.example/"}] * 2
 
 
 def test_the_version_is_told_and_in_the_help(cli: Cli) -> None:
@@ -91,7 +110,7 @@ def test_no_answer_is_one_line_and_1(cli: Cli) -> None:
     assert ran.code == 1
     assert ran.err == (
         "error: no answer from http://127.0.0.1:9: [Errno 111] Connection refused "
-        "(hint: start it with: bus up; or give --url)\n"
+        "(hint: start one with: bus up; or give --server)\n"
     )
 
 
@@ -99,7 +118,7 @@ def test_no_answer_is_one_line_and_1(cli: Cli) -> None:
 def test_an_impossible_url_says_so(cli: Cli, url: str) -> None:
     ran = cli("destination", "list", "--url", url)
     assert ran.code == 1
-    assert "--url" in ran.err
+    assert "--server" in ran.err
 
 
 NOT_THERE = (404, {"title": "Not found", "status": 404, "detail": "there is none"})

@@ -147,7 +147,7 @@ def test_what_tells_the_bus_has_a_key_and_is_let_in_by_the_admin(name):
         each for path in sorted((DEPLOY.parent / "kubernetes" / "base").glob("*.yaml")) for each in documents(path)
     ]
     (service,) = [each for each in of_bus if each["kind"] == "Service" and each["metadata"]["name"] == "admin"]
-    url = container["args"][container["args"].index("--url") + 1]
+    url = container["args"][container["args"].index("--server") + 1]
     assert url == f"http://admin.pier.svc:{service['spec']['ports'][0]['port']}"
     (policy,) = [
         each for each in of_bus if each["kind"] == "NetworkPolicy" and each["metadata"]["name"] == "among-the-bus"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from bus.cli.commands.serving import Config, server_extra
-from bus.cli.options import DEFAULT_URL, ApiKey, AsJson, BusUrl
+from bus.cli.options import ApiKey, AsJson, ServerUrl
 from bus.cli.output import print_fields, print_json, progress
 from bus.domain.times import format_time
 
@@ -39,7 +39,7 @@ def backup(
         bool, typer.Option("--with-secrets", help="Keep keys and passwords of the settings, in the clear.")
     ] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Copy the store, the local queues and the configuration of a bus into a folder, while it runs or stands still.
@@ -73,7 +73,7 @@ def restore(
         bool, typer.Option("--store-only", help="The directory was not lost, and keeps its queues: only the store was.")
     ] = False,
     as_json: AsJson = False,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Put a backup into an empty data directory; every file is verified before.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, ApiKey, BusUrl, Output
+from bus.cli.options import Output, Server
 from bus.cli.output import print_json, progress
 from bus.cli.records import describe
 from bus.domain.times import format_time
@@ -31,8 +31,7 @@ _LANE: Final = ("lane", "consumer", "records", "oldest", "foreign")
 def list_spools(
     directory: Directory,
     output: Output,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
-    api_key: ApiKey = "",  # noqa: ARG001
+    server: Server,  # noqa: ARG001 - every command takes it
 ) -> None:
     """List the queues under a directory: whose they are, and what waits in them for whom.
 
@@ -95,8 +94,7 @@ def show_spool(
     limit: Annotated[int, typer.Option(min=1, help="Records of each lane.")] = 20,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,  # noqa: ARG001 - every command takes it
-    api_key: ApiKey = "",  # noqa: ARG001
+    server: Server,  # noqa: ARG001 - every command takes it
 ) -> None:
     """Show the oldest records of each lane; changes nothing, and may be used on a live queue."""
     table = output.table("directory", "lane", "time", "id", "destination", "bytes", "reason")
@@ -128,8 +126,7 @@ def drain_spool(
     rejected: Annotated[bool, typer.Option("--rejected", help="Try what was refused for good again as well.")] = False,
     *,
     output: Output,
-    url: BusUrl = DEFAULT_URL,
-    api_key: ApiKey = "",
+    server: Server,
 ) -> int:
     """Send what waits in a producer's queues whose process is gone, and remove the emptied directories."""
     from bus.client.sending.drain import drain  # noqa: PLC0415
@@ -148,7 +145,7 @@ def drain_spool(
         def sent(count: int) -> None:
             bar.advance(task, count)
 
-        done = [drain(path, url, api_key or None, rejected=rejected, sent=sent) for path in found]
+        done = [drain(path, server.url, server.api_key or None, rejected=rejected, sent=sent) for path in found]
     items = [item._asdict() | {"directory": str(item.directory)} for item in done]
     if output.as_json:
         print_json({"items": items, "next": None})
