@@ -27,7 +27,7 @@ _SERVER: Final = re.compile(r"(?:[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\
 _ZNODES: Final = re.compile(r"(?!zookeeper(?:/|$))(?!(?:.*/)?\.\.?(?:/|$))[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _PORTS = {"receiver": 8700, "admin": 8701, "lookup": 4161}
 # Read by the SDK and the command line, not by the services.
-_CLIENT_VARIABLES = frozenset({"BUS_URL"})
+_CLIENT_VARIABLES = frozenset({"BUS_URL", "BUS_CONTEXT"})
 
 GroupName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
 

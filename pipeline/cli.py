@@ -161,7 +161,7 @@ def serve(
         from pipeline.serving.command import run  # noqa: PLC0415
         from pipeline.serving.plan import plan_of  # noqa: PLC0415
     settings = load_settings(config, {"data": data})
-    telling = Telling(server.url, server.api_key or settings.api_key)
+    telling = Telling(server.url, server.key or settings.api_key)
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     run(plan_of(settings, telling, session), session, metrics, as_json=as_json)
 
@@ -207,7 +207,7 @@ def archive(
     """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
     with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
-    options = ArchiveOptions(store, lake, older_than, server.url, server.api_key, keep, dry_run)
+    options = ArchiveOptions(store, lake, older_than, server.url, server.key, keep, dry_run)
     run(options, session, output=output)
 
 
@@ -260,8 +260,8 @@ def reconcile(
         from pipeline.commands.telling import Telling  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
     plan = plan_of(*times.read(), allowance, horizon, complete=complete)
-    repairing = Repairing(server.url, server.api_key, rate, wait, reorder) if repair else None
-    telling = Telling(server.url, server.api_key) if tell else None
+    repairing = Repairing(server.url, server.key, rate, wait, reorder) if repair else None
+    telling = Telling(server.url, server.key) if tell else None
     options = ReconcileOptions(lake, store, plan, report, repairing, telling)
     return run(options, session, output=output)
 
@@ -297,7 +297,7 @@ def replay(
             if given is not None:
                 raise typer.BadParameter("a selection is frozen with it; give --where", param_hint=option)
     asked = Asked(where, store, since, before, into) if where is not None else None
-    options = ReplayOptions(name, lake, asked, store, rate, server.url, server.api_key, dry_run)
+    options = ReplayOptions(name, lake, asked, store, rate, server.url, server.key, dry_run)
     run(options, session, as_json=as_json)
 
 
@@ -338,4 +338,4 @@ def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output
     with _spark():
         from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415
         from pipeline.commands.telling import Telling  # noqa: PLC0415
-    return run(JudgeOptions(lake, Telling(server.url, server.api_key) if tell else None), session, output=output)
+    return run(JudgeOptions(lake, Telling(server.url, server.key) if tell else None), session, output=output)

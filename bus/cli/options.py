@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,35 +18,57 @@ from bus.domain.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from bus.cli.api import Api
+    from bus.cli.contexts import Context
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SERVER_HELP: Final = f"Address of the bus.  [default: {DEFAULT_URL}]"
+SERVER_HELP: Final = f"Address of the bus.  [default: of the context, else {DEFAULT_URL}]"
 ServerUrl = Annotated[
     str, typer.Option("--server", "--url", "--bus-url", metavar="URL", envvar="BUS_URL", help=SERVER_HELP)
 ]
 ApiKey = Annotated[str, typer.Option("--api-key", metavar="KEY", envvar="BUS_API_KEY", help="API key for the bus.")]
+ContextName = Annotated[
+    str, typer.Option("--context", metavar="NAME", envvar="BUS_CONTEXT", help="Bus to use, see bus context.")
+]
 _SECONDS: Final = 30.0
 _AGO: Final = re.compile(r"\d+(\.\d+)?(ms|s|m|h|d)")
 
 
 @dataclass(frozen=True)
 class Server:
-    """The bus that a command calls, and the key for it; ``address`` is empty if no option and no variable has it."""
+    """The bus that a command calls, and the key for it, as options and variables have them: empty if none does.
+
+    What is empty comes from the context; with a damaged file of contexts, the properties and ``api`` raise
+    ``ConfigurationError``.
+    """
 
     address: ServerUrl = ""
     api_key: ApiKey = ""
+    context: ContextName = ""
 
     @property
-    def is_named(self) -> bool:
-        """Whether somebody chose a bus."""
-        return bool(self.address)
+    def is_chosen(self) -> bool:
+        """Whether an option, a variable or a context names the bus."""
+        return bool(self.address) or self._context is not None
 
     @property
     def url(self) -> str:
         """The address to call."""
-        return self.address or DEFAULT_URL
+        return self.address or (self._context.server if self._context is not None else DEFAULT_URL)
+
+    @property
+    def key(self) -> str:
+        """The key to send, empty for none; the key of a context is sent to the server of this context only."""
+        if self.api_key or self._context is None or self._context.server != self.url.rstrip("/"):
+            return self.api_key
+        return self._context.api_key
+
+    @cached_property
+    def _context(self) -> Context | None:
+        from bus.cli.contexts import chosen_context  # noqa: PLC0415 - not for commands that call no bus
+
+        return chosen_context(self.context)
 
     def api(self, *, timeout: float = _SECONDS) -> Api:
         """Return a connection; ``timeout`` is in seconds.
@@ -53,11 +76,11 @@ class Server:
         Raises
         ------
         ConfigurationError
-            The address is not an http or https URL.
+            The address is not an http or https URL, or the context does not exist.
         """
         from bus.cli.api import Api  # noqa: PLC0415 - not for commands that call no bus
 
-        return Api(self.url, self.api_key, timeout=timeout)
+        return Api(self.url, self.key, timeout=timeout)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ _COMMON: Final = {
     "as_json": "prints JSON",
     "wide": "all columns of tables, though lines be longer than the terminal; without, those that fit are shown",
     "columns": "these columns of tables alone, in this order: `a,b`",
-    "address": "the address of the bus; `BUS_URL`, else `http://127.0.0.1:8700`",
-    "api_key": "the key that it shows; `BUS_API_KEY`",
+    "address": "the address of the bus; `BUS_URL`, else that of the context, else `http://127.0.0.1:8700`",
+    "api_key": "the key for the bus; `BUS_API_KEY`",
+    "context": "the bus to use, see `bus context`; `BUS_CONTEXT`, else the context in use",
 }
-_OPTIONS_OF_MANY: Final = ("--json", "--wide", "--columns", "--server", "--api-key")
+_OPTIONS_OF_MANY: Final = ("--json", "--wide", "--columns", "--server", "--api-key", "--context")
 
 
 def page() -> str:

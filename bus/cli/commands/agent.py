@@ -58,7 +58,7 @@ def agent(
 
     options = AgentOptions(
         url=server.url,
-        api_key=server.api_key or None,
+        api_key=server.key or None,
         spool=spool,
         source=source or f"agent-{sockets.gethostname()}",
         host=host,

@@ -67,7 +67,7 @@ def doctor(
     """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
-    if settings is not None and not server.is_named:
+    if settings is not None and not server.is_chosen:
         server = replace(server, address=_own_url(settings))
     if accept_empty_store or keep_configuration:
         _choose(server, accept=accept_empty_store, keep=keep_configuration)

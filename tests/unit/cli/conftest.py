@@ -34,9 +34,15 @@ Cli = Callable[..., Ran]
 
 
 @pytest.fixture
-def cli(bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(
+    bus: FakeBus,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Cli:
     """Run ``bus ARGUMENTS`` against the fake bus; ``stdin`` is bytes."""
     monkeypatch.setenv("BUS_URL", bus.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.delenv("BUS_API_KEY", raising=False)
 
     def call(*arguments: str, stdin: bytes = b"") -> Ran:

@@ -22,8 +22,10 @@ COMMANDS = [
     "destination set", "destination list", "destination show", "destination rm",
     "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
     "subscription rm", "ordering show", "ordering resume", "ordering skip",
+    "cluster list", "alarms list", "status", "producers", "agent",
     "spool ls", "spool show", "spool drain", "key create", "user add", "backup", "restore",
 ]  # fmt: skip
+WITHOUT_A_BUS = {"up", "run", "backup", "restore"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -33,6 +35,7 @@ def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
     assert "--json" in ran.out
     assert "--api-key" in ran.out
     assert "BUS_URL" in ran.out
+    assert ("BUS_CONTEXT" in ran.out) == (command not in WITHOUT_A_BUS)
     names = "--server, --bus-url " if command == "subscription set" else "--server, --url, --bus-url "
     assert names in " ".join(ran.out.split())
 

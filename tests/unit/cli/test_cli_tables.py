@@ -58,6 +58,7 @@ WITHOUT_TABLES = {
     *("key create", "key set", "key revoke", "user add", "user reset-password", "user block", "user unblock"),
     *("user rm", "pipeline rollup", "pipeline rebuild", "pipeline compact", "pipeline replay", "pipeline connectors"),
     "pipeline prepare",
+    *("context show", "context use", "context set", "context delete"),
     "pipeline serve",
 }
 

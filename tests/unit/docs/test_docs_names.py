@@ -18,7 +18,7 @@ METRIC = re.compile(r"\b(bus_[a-z_]+)\b")
 VARIABLE = re.compile(r"\bBUS_[A-Z_]+\b")
 PLACE = re.compile(r"\{[^}]*\}|\bID\b|\bC\b|\bS\b|\bNAME\b|\bCODE\b|\bann\b")
 # Of the SDK, the tests and the pages; and what stands for all settings.
-OTHERS = {"BUS_", "BUS_URL", "BUS_API_KEY", "BUS_KEY", "BUS_TEST_MONGODB", "BUS_SOAK_MINUTES"}
+OTHERS = {"BUS_", "BUS_URL", "BUS_API_KEY", "BUS_CONTEXT", "BUS_KEY", "BUS_TEST_MONGODB", "BUS_SOAK_MINUTES"}
 # Served by lookup proxies alone, without a document.
 OF_PROXIES = re.compile(r"/api/v1/lookup/")
 NO_METRICS = re.compile(r"bus_(zone|session|rollup_\w*|pipeline_\w*|test\w*|process)$")

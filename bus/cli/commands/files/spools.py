@@ -145,7 +145,7 @@ def drain_spool(
         def sent(count: int) -> None:
             bar.advance(task, count)
 
-        done = [drain(path, server.url, server.api_key or None, rejected=rejected, sent=sent) for path in found]
+        done = [drain(path, server.url, server.key or None, rejected=rejected, sent=sent) for path in found]
     items = [item._asdict() | {"directory": str(item.directory)} for item in done]
     if output.as_json:
         print_json({"items": items, "next": None})

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
-from bus.cli.commands.editing import Asked, allowing, edit
-from bus.cli.commands.steering import Steering, steer
+from bus.cli.commands.resends.editing import Asked, allowing, edit
+from bus.cli.commands.resends.steering import Steering, steer
 from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview

@@ -1,0 +1,1 @@
+"""Deliveries that are made again, and deliveries that are discarded."""
