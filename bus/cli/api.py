@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
+from bus.cli.unreachable import why_unreachable
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
 from bus.nearest import did_you_mean
 from bus.network.names import is_http_url
@@ -30,6 +32,10 @@ _DESTINATIONS: Final = "/api/v1/destinations"
 _NAMED: Final = re.compile(r"/(?:api/v1/destinations|v1/messages)/([^/]+)(?:/subscriptions/([^/]+))?")
 
 
+# A hint that ends in a command which calls a bus.
+_COMMAND: Final = re.compile(r"(?:^|[:;,?] )bus (?!(?:up|run|pipeline|backup|restore|context)\b)[a-z][^.;]*$")
+
+
 class _Problem(msgspec.Struct, frozen=True):
     title: str = ""
     detail: str = ""
@@ -39,19 +45,28 @@ class _Problem(msgspec.Struct, frozen=True):
 class Api:
     """A connection to one bus; a context manager.
 
+    Parameters
+    ----------
+    timeout
+        Seconds to wait for a response.
+    options
+        What a command needs to call the same bus: it is added to the commands in hints.
+
     Raises
     ------
     ConfigurationError
-        The address is not one.
+        The address is not an http or https URL.
     """
 
-    def __init__(self, url: str, api_key: str, *, timeout: float = _SECONDS) -> None:
+    def __init__(self, url: str, api_key: str, *, timeout: float = _SECONDS, options: Sequence[str] = ()) -> None:
         import httpx  # noqa: PLC0415 - `bus --help` does without
 
         if not is_http_url(url):
             raise ConfigurationError(f"--server {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
         parts = urlsplit(url)
         self.url = url.rstrip("/")
+        self.options = options
+        self._seconds = timeout
         self._httpx = httpx
         self._http = httpx.Client(
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
@@ -141,9 +156,9 @@ class Api:
             raise cut_off(self.url) from error
 
     def _silence(self, error: Exception) -> ReceiverUnavailable:
-        reason = str(error) or type(error).__name__
+        hint = "check --server" if self.options else "start one with: bus up; or give --server"
         return ReceiverUnavailable(
-            f"no answer from {self.url}: {reason}", hint="start one with: bus up; or give --server"
+            f"cannot reach {self.url}: {why_unreachable(error, self.url, self._seconds)}", hint=hint
         )
 
     def _json(self, response: httpx.Response) -> Any:
@@ -152,7 +167,7 @@ class Api:
         try:
             return msgspec.json.decode(response.content)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ReceiverRefused(f"{self.url} does not answer as a bus does", hint="check --server") from error
+            raise ReceiverRefused(f"{self.url} is not a bus", hint="check --server") from error
 
     def _refusal(self, response: httpx.Response, meant: str = "") -> ReceiverRefused | ReceiverUnavailable:
         status = response.status_code
@@ -163,6 +178,8 @@ class Api:
         message = said.detail or said.title or f"{self.url} answered {status}"
         kind = ReceiverUnavailable if status == 429 or status >= 500 else ReceiverRefused  # noqa: PLR2004
         hint = " ".join(filter(None, (meant, _HINTS.get(status) or said.hint)))
+        if self.options and _COMMAND.search(hint):
+            hint = f"{hint} {shlex.join(self.options)}"
         return kind(message, hint=hint, status=status)
 
 

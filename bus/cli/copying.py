@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import typer
 
+from bus.cli.unreachable import why_unreachable
 from bus.domain.delivery.request import USER_AGENT, message_headers
 from bus.domain.message import Message
 from bus.domain.times import parse_time
@@ -59,7 +60,7 @@ class Copying(NamedTuple):
         try:
             answer = self.http.post(self.url, content=message.body, headers=encoded)
         except httpx.HTTPError as error:
-            return f"no answer ({type(error).__name__}: {error})"
+            return f"no response: {why_unreachable(error, self.url, _PATIENCE)}"
         return f"{answer.status_code} in {(time.monotonic() - begun) * 1000:.0f} ms"
 
 

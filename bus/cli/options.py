@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -53,6 +54,13 @@ class Server:
         return bool(self.address) or self._context is not None
 
     @property
+    def options(self) -> list[str]:
+        """The options that a command needs to call the same bus; without the key, and what variables have."""
+        if self.address:
+            return ["--server", self.address] if self.address != os.environ.get("BUS_URL") else []
+        return ["--context", self.context] if self.context != os.environ.get("BUS_CONTEXT", "") else []
+
+    @property
     def url(self) -> str:
         """The address to call."""
         return self.address or (self._context.server if self._context is not None else DEFAULT_URL)
@@ -80,7 +88,7 @@ class Server:
         """
         from bus.cli.api import Api  # noqa: PLC0415 - not for commands that call no bus
 
-        return Api(self.url, self.key, timeout=timeout)
+        return Api(self.url, self.key, timeout=timeout, options=self.options)
 
 
 @dataclass(frozen=True)

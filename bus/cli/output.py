@@ -77,17 +77,21 @@ def plain(value: Any) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in str(value))
 
 
-def suggest(*steps: tuple[str, Sequence[str]]) -> None:
-    """Tell people at a terminal what they may want to do next: what for, and the words of the command.
+def suggest(options: Sequence[str], *steps: tuple[str, Sequence[str]]) -> None:
+    """Print next steps at a terminal: for each a purpose and the words of its command.
 
-    Programs, and people who send the output elsewhere, are told nothing.
+    ``options`` are added to each command, so that it calls the same bus. Nothing is printed to a file or a pipe.
     """
     out = console(stderr=True)
     if not (out.is_terminal and sys.stdout.isatty()):
         return
     width = max(len(what) for what, _ in steps)
     for what, words in steps:
-        out.print(f"{what + ':':<{width + 1}} {shlex.join(['bus', *map(plain, words)])}", style="dim", soft_wrap=True)
+        out.print(
+            f"{what + ':':<{width + 1}} {shlex.join(['bus', *map(plain, [*words, *options])])}",
+            style="dim",
+            soft_wrap=True,
+        )
 
 
 def progress(*, in_bytes: bool = False) -> Progress:

@@ -83,7 +83,7 @@ def set_destination(
     with server.api() as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
     if not as_json:
-        suggest(("who gets its messages", ["subscription", "set", code, "NAME", "--url", "URL"]))
+        suggest(server.options, ("who gets its messages", ["subscription", "set", code, "NAME", "--url", "URL"]))
 
 
 @app.command("list", epilog="Example:  bus destination list")

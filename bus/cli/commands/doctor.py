@@ -245,7 +245,7 @@ def _bus(server: Server) -> list[Check]:
     except BusError as error:
         return [Check("bus", ok=False, detail=str(error), do=error.hint)]
     except (KeyError, TypeError):
-        return [Check("bus", ok=False, detail=f"{server.url} does not answer as a bus does", do="check --server")]
+        return [Check("bus", ok=False, detail=f"{server.url} is not a bus", do="check --server")]
 
 
 def _access(api: Api) -> Check:

@@ -50,7 +50,7 @@ def failures(
         print_json(found)
         return
     table.show([{**group, "deliveries": _states(group["deliveries"])} for group in found["items"]])
-    _suggest(found["items"])
+    _suggest(found["items"], server)
     if not found["complete"]:
         back = f", and of messages made before {found['complete_since']} not all" if found["complete_since"] else ""
         sys.stderr.write(f"these are the largest groups{back}; name a destination or a shorter time for the others\n")
@@ -60,11 +60,12 @@ def _states(deliveries: dict[str, int]) -> str:
     return ", ".join(f"{count} {status}" for status, count in deliveries.items())
 
 
-def _suggest(groups: list[dict[str, Any]]) -> None:
+def _suggest(groups: list[dict[str, Any]], server: Server) -> None:
     """Say how to go on with the largest group."""
     if groups:
         asked = {"from": "7d", "to": "0s", **groups[0]["filter"]}
         suggest(
+            server.options,
             ("an example", ["trace", groups[0]["sample"]]),
             ("once it is repaired", ["resend", *(word for name in asked for word in (f"--{name}", asked[name]))]),
         )

@@ -80,7 +80,8 @@ class Reached:
     @property
     def api(self) -> Api:
         """A connection to it."""
-        return Api(self.address, self.api_key)
+        options = ["--server", self.address] if self.address != DEFAULT_LOOKUP else []
+        return Api(self.address, self.api_key, options=options)
 
 
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")

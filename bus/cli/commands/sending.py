@@ -100,7 +100,7 @@ def send(
         print_json(answer)
     else:
         typer.echo(answer["id"])
-        suggest(("what becomes of it", ["trace", answer["id"]]))
+        suggest(server.options, ("what becomes of it", ["trace", answer["id"]]))
     return 0
 
 

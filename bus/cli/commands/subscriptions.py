@@ -104,6 +104,7 @@ def set_subscription(
         show(put_or_patch(api, subscription_path(code, name), given), as_json=as_json)
     if not as_json:
         suggest(
+            server.options,
             ("does it answer", ["subscription", "sample", code, name, "FILE"]),
             ("send a message", ["send", code, "FILE"]),
         )

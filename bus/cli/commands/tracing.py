@@ -56,7 +56,7 @@ def trace(
         table.show(found["items"])
     else:
         _draw(found)
-        _suggest(found)
+        _suggest(found, server)
     if "items" not in found:
         return 0
     more = " at least" if found["next"] else ""
@@ -125,12 +125,13 @@ def _draw(trace: dict[str, Any]) -> None:
     console().print(tree)
 
 
-def _suggest(trace: dict[str, Any]) -> None:
+def _suggest(trace: dict[str, Any], server: Server) -> None:
     """Say how to go on with the first delivery that fails."""
     failing = [one["subscription"] for one in trace.get("deliveries", ()) if one["status"] in _FAILING]
     if failing:
         code, name = trace["destination"], failing[0]
         suggest(
+            server.options,
             ("what fails like it", ["failures", "--destination", code, "--subscription", name]),
             ("does it answer", ["subscription", "sample", code, name, "FILE"]),
             ("once it is repaired", ["resend", trace["id"], "--subscription", name]),

@@ -201,14 +201,13 @@ def test_the_doctor_tries_the_key(cli: Cli, bus: FakeBus, answer: Any, part: str
 def test_the_doctor_without_a_bus(cli: Cli) -> None:
     ran = cli("doctor", "--url", "http://127.0.0.1:9")
     assert (ran.code, ran.err) == (1, "")
-    assert "FAIL  bus: no answer" in ran.out
-    assert "bus up" in ran.out
+    assert "FAIL  bus: cannot reach http://127.0.0.1:9: connection refused by 127.0.0.1:9 -> " in ran.out
 
 
 def test_the_doctor_with_another_server(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/healthz", {})
     bus.on("GET", "/readyz", [])
-    assert "does not answer as a bus does" in cli("doctor").out
+    assert "is not a bus" in cli("doctor").out
 
 
 def test_the_doctor_reads_the_configuration(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:

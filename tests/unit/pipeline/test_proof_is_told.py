@@ -257,4 +257,4 @@ def test_that_neither_was_done_is_said_of_both(
     assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--tell", "--url", url) == 1
     told = capsys.readouterr().err
     assert "the bus was not told" in told
-    assert "error: no answer from" in told
+    assert "error: cannot reach" in told
