@@ -16,6 +16,7 @@ from bus.domain.claim import Claim, claim_of, digest
 from bus.domain.delivery.quota import Room
 from bus.domain.destination import Destination, Ordering
 from bus.domain.identity import id_time, new_id
+from bus.domain.json_bodies import is_json, is_well_formed
 from bus.domain.message import Message, check_size, encode_message
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
@@ -141,6 +142,7 @@ class Ingest:
         self._clock = clock
         self._spans = spans
         self._tally = SourceCounters(metrics.ACCEPTED)
+        self._not_json = SourceCounters(metrics.NOT_JSON)
 
     async def recover(self, sources: Sequence[tuple[Spool, str]]) -> None:
         """Recognise what an earlier life accepted, before the first message comes.
@@ -353,6 +355,8 @@ class Ingest:
     def _stamp(self, draft: Draft, destination: Destination, now: int, claim: str = "") -> Message:
         if draft.deliver_at:
             _check_deliver_at(draft, destination, now)
+        if not draft.is_parsed and is_json(draft.content_type) and not is_well_formed(draft.body):
+            self._not_json.count(destination.code, draft.source)
         expected = self._registry.catalog.expected(destination.code, draft.routing_key)
         return _stamp(draft, destination, expected, now, claim)
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from bus.cli.inputs import JSON
+from bus.cli.inputs import JSON, json_fault
 from bus.client.spooling.line import Line, encode_line
 from bus.domain.identity import new_id
+from bus.domain.json_bodies import is_json
 from bus.domain.times import format_time
 
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -28,12 +29,11 @@ def body_line(common: Line, raw: bytes) -> bytes | None:
     if not body:
         return None
     line = _stamped(common)
+    fault = json_fault(body) if is_json(common.content_type or JSON) else None
+    if fault is not None:
+        raise ValueError(f"not JSON: column {fault.column}: {fault.reason}")
     if common.content_type:
         return encode_line(msgspec.structs.replace(line, body_base64=body))
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"not JSON: {error}") from error
     return encode_line(msgspec.structs.replace(line, content_type=JSON, body=msgspec.Raw(body)))
 
 

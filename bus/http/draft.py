@@ -31,7 +31,8 @@ class Draft(msgspec.Struct, gc=False):
     """What the producer said; the receiver stamps the rest. Times in milliseconds since the epoch, 0 when not given.
 
     ``event`` has source and id of a CloudEvent without an Idempotency-Key of the producer's own; ``producer`` is the
-    epoch of a producer that has the lease of a strictly ordered destination.
+    epoch of a producer that has the lease of a strictly ordered destination. ``is_parsed`` says that the body was a
+    value of a JSON document that was parsed.
     """
 
     destination: str
@@ -52,6 +53,7 @@ class Draft(msgspec.Struct, gc=False):
     original_id: str = ""
     replay: str = ""
     producer: int = 0
+    is_parsed: bool = False
 
     @property
     def repeats(self) -> tuple[str, ...]:
@@ -148,6 +150,7 @@ def draft_of_line(line: bytes) -> Draft:
         replay=_replay(found.replay, "replay") if found.replay else "",
         event=found.event or (),
         producer=found.producer or 0,
+        is_parsed=found.body_base64 is None,
     )
 
 

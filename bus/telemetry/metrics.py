@@ -20,6 +20,12 @@ _BUCKETS: Final = (
 ACCEPTED: Final = Counter(
     "bus_messages_accepted", "Messages accepted durably.", ["destination", "source"], registry=REGISTRY
 )
+NOT_JSON: Final = Counter(
+    "bus_messages_not_json",
+    "Messages accepted with a JSON content type and a body that is not JSON; the body is delivered as it is.",
+    ["destination", "source"],
+    registry=REGISTRY,
+)
 AGENT_TAKEN: Final = Counter(
     "bus_agent_messages",
     "Messages that a node's agent took: onto its disk, or straight to the receiver where that refused them.",

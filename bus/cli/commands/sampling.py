@@ -12,7 +12,7 @@ import typer
 from bus.cli.api import subscription_path
 from bus.cli.commands.destinations import Code, Name
 from bus.cli.grouping import grouped
-from bus.cli.inputs import guess_type, opened
+from bus.cli.inputs import check_body, guess_type, opened
 from bus.cli.options import AsJson, Server, read_pairs
 from bus.cli.output import plain, print_json
 
@@ -35,6 +35,7 @@ def send_sample(
     """
     with opened(file) as stream:
         content = stream.read()
+    check_body(content, content_type)
     body = {
         "body_base64": base64.b64encode(content).decode(),
         "content_type": content_type or guess_type(content),

@@ -13,7 +13,7 @@ import typer
 
 from bus.cli.api import Api, destination_path
 from bus.cli.grouping import grouped
-from bus.cli.inputs import STANDARD_INPUT, guess_type, opened
+from bus.cli.inputs import STANDARD_INPUT, check_body, guess_type, opened
 from bus.cli.lines import body_line, envelope_line
 from bus.cli.options import AsJson, Server, read_pairs
 from bus.cli.output import print_json, progress, suggest
@@ -122,6 +122,7 @@ def _no_destination(code: str, option: str) -> typer.BadParameter:
 
 
 def _send_one(api: Api, common: Line, body: bytes) -> Any:
+    check_body(body, common.content_type)
     fields = {
         "content-type": common.content_type or guess_type(body),
         "bus-source": common.source,

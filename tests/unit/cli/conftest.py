@@ -30,6 +30,13 @@ class Ran(NamedTuple):
         return json.loads(self.out)
 
 
+class Terminal(io.TextIOWrapper):
+    """Standard input of a person."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 Cli = Callable[..., Ran]
 
 
@@ -45,8 +52,8 @@ def cli(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.delenv("BUS_API_KEY", raising=False)
 
-    def call(*arguments: str, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    def call(*arguments: str, stdin: bytes = b"", at_terminal: bool = False) -> Ran:
+        monkeypatch.setattr(sys, "stdin", (Terminal if at_terminal else io.TextIOWrapper)(io.BytesIO(stdin)))
         capsys.readouterr()
         code = run(arguments)
         return Ran(code, *capsys.readouterr())

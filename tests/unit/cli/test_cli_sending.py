@@ -92,6 +92,42 @@ def test_lines_go_in_batches_with_their_exact_json(cli: Cli, bus: FakeBus) -> No
     assert len({line["id"] for lines in lines_of(bus) for line in lines}) == 1201
 
 
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b'{"order": 42', "line 1, column 13: the text ends too early"),
+        (b'{\n  "order": 42,\n  "gr\xc3\xb6\xc3\x9fe": x\n}', "line 3, column 12: invalid character"),
+        (b'{"a": "\xff"}', "line 1, column 8: not UTF-8"),
+        (b"[1,]", "line 1, column 4: trailing comma in array"),
+        (b"", "line 1, column 1: the text ends too early"),
+        (b"[" * 100_000, "line 1, column 1: nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", "application/vnd.x+json; charset=utf-8"])
+def test_a_body_that_should_be_json_and_is_not_is_refused(
+    cli: Cli, bus: FakeBus, body: bytes, fault: str, content_type: str
+) -> None:
+    ran = cli("send", "orders", "--content-type", content_type, stdin=body)
+    assert (ran.code, ran.out, bus.asked) == (1, "", [])
+    assert ran.err.startswith(f"error: the body is not JSON: {fault}; nothing was sent (hint: correct it, or give")
+
+
+def test_lines_that_should_be_json_are_refused_with_their_column(cli: Cli, bus: FakeBus) -> None:
+    bus.on("POST", MANY, taking)
+    for option in ([], ["--content-type", "application/json"]):
+        ran = cli("send", "orders", "--ndjson", *option, stdin=b'1\n{"n" 1}\n')
+        assert (ran.code, ran.out) == (1, "1 accepted, 0 duplicate, 1 rejected\n")
+        assert ran.err == "line 2: not JSON: column 6: expected ':'\n"
+
+
+@pytest.mark.parametrize("file", [[], ["-"]])
+def test_at_a_terminal_it_says_that_it_reads_standard_input(cli: Cli, bus: FakeBus, file: list[str]) -> None:
+    bus.on("POST", ONE, (202, {"id": ID, "duplicate": False}))
+    assert cli("send", "orders", *file, stdin=b"{}").err == ""
+    said = cli("send", "orders", *file, stdin=b"{}", at_terminal=True).err
+    assert said == "reading standard input; end it with Ctrl-D\n"
+
+
 def test_lines_of_another_type_go_as_bytes(cli: Cli, bus: FakeBus) -> None:
     bus.on("POST", MANY, taking)
     cli("send", "orders", "--ndjson", "--content-type", "text/csv", stdin=b" a,b \nc\r\n")

@@ -26,6 +26,7 @@ from bus.errors import (
 from bus.http.draft import Draft
 from bus.http.messages import Accepted
 from bus.security.principals import ANYONE, Principal
+from bus.telemetry import metrics
 from bus.testing.writes import message, outcome
 from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World, drafts
@@ -48,6 +49,30 @@ async def test_a_message_is_stamped_and_durable(world: World) -> None:
     assert (stored.id, stored.body, stored.biz_id, stored.source) == (answer.id, b"\x00\xff", "42", "shop")
     assert (stored.received_at, stored.sent_at, stored.retention_days) == (now, now, 30)
     assert (stored.expected, id_time(stored.id), stored.headers) == (("billing", "mail"), now, {"X-A": "1"})
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "is_parsed", "counted"),
+    [
+        (b'{"n": 1', "application/json", False, 1),
+        (b"x", "application/vnd.x+json; charset=utf-8", False, 1),
+        (b'{"n": 1}', "application/json", False, 0),
+        ('{"n": 1}'.encode("utf-16"), "application/json", False, 0),
+        (b'{"n": 1', "text/plain", False, 0),
+        (b'{"n": 1}', "application/json", True, 0),
+    ],
+)
+async def test_a_body_that_should_be_json_and_is_not_is_counted_and_kept(
+    world: World, body: bytes, content_type: str, is_parsed: bool, counted: int
+) -> None:
+    def count() -> float:
+        labels = {"destination": "orders", "source": "not-json"}
+        return metrics.REGISTRY.get_sample_value("bus_messages_not_json_total", labels) or 0
+
+    before = count()
+    await world.send(body, content_type=content_type, is_parsed=is_parsed, source="not-json")
+    assert count() - before == counted
+    assert [one.body for one in world.stored] == [body]
 
 
 async def test_a_message_expects_the_subscriptions_whose_pattern_takes_its_key(world: World) -> None:
