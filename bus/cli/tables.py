@@ -1,7 +1,8 @@
-"""Tables: on a terminal as many columns as fit, each of them whole; elsewhere all of them, separated by tabs."""
+"""Tables: at a terminal as many whole columns as fit; in a file or a pipe all columns, separated by tabs."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 _GAP: Final = 2
 _NARROWEST_PROSE: Final = 20
-_NEEDED, _STATE, _MORE = range(3)
+_NEEDED, _STATE, _TIME, _ID, _MORE = range(5)
+_RANKS: Final = {"id": _NEEDED, "state": _STATE, "status": _STATE, "received_at": _TIME}
+_EXACT_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z")
 
 
 class Table(NamedTuple):
@@ -23,7 +26,7 @@ class Table(NamedTuple):
     Attributes
     ----------
     is_fitted
-        Whether columns are left out where a terminal is too narrow for all.
+        Whether columns are left out if a terminal is too narrow for all, and times are shown to the second.
     is_wrapped
         Whether sentences may take several lines on a terminal; nothing else does.
     """
@@ -42,7 +45,7 @@ class Table(NamedTuple):
         cells = ([plain(row.get(name)) for name in self.columns] for row in rows)
         out = console()
         if out.is_terminal:
-            self._draw(out, list(cells))
+            self._draw(out, [list(map(_short, line)) for line in cells] if self.is_fitted else list(cells))
         else:
             sys.stdout.writelines("\t".join(line) + "\n" for line in chain([self.columns], cells))
 
@@ -71,22 +74,27 @@ class _Column(NamedTuple):
 def _column(place: int, name: str, cells: Sequence[str], *, is_wrapped: bool) -> _Column:
     from rich.cells import cell_len  # noqa: PLC0415
 
-    is_needed = place == 0 or name == "id" or name.endswith("_id")
-    rank = _NEEDED if is_needed else _STATE if name in ("state", "status") else _MORE
+    is_id = name.endswith("_id")
+    rank = _NEEDED if place == 0 else _RANKS.get(name, _ID if is_id else _MORE)
     widest = narrowest = max(map(cell_len, (name, *cells)))
-    if is_wrapped and not is_needed:
+    if is_wrapped and rank != _NEEDED and not is_id:
         longest_word = max(cell_len(word) for text in (name, *cells) for word in text.split())
         narrowest = min(widest, max(longest_word, _NARROWEST_PROSE))
     return _Column(name, cells, widest, narrowest, rank)
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Return those that a terminal has room for: ids before states before the others, these from the left."""
+    """Return those that fit: the id, the state, the time received, other ids, then the others from the left."""
     kept: list[_Column] = []
     for column in sorted(columns, key=lambda column: column.rank):
         if column.rank == _NEEDED or _width([*kept, column]) <= width:
             kept.append(column)
     return [column for column in columns if column in kept]
+
+
+def _short(cell: str) -> str:
+    """Return a time to the second, anything else as it is."""
+    return " ".join(exact.groups()) + "Z" if (exact := _EXACT_TIME.fullmatch(cell)) else cell
 
 
 def _width(columns: Sequence[_Column]) -> int:
@@ -98,12 +106,12 @@ def _draw(out: Console, columns: Sequence[_Column]) -> None:
     from rich.table import Table as Grid  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    room = max(0, out.width - _width(columns))
+    spare = max(0, out.width - _width(columns))
     out.width = max(out.width, _width(columns))
     grid = Grid(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for column in columns:
-        more = min(room, column.widest - column.narrowest)
-        room -= more
+        more = min(spare, column.widest - column.narrowest)
+        spare -= more
         grid.add_column(column.name, width=column.narrowest + more)
     for line in zip(*(column.cells for column in columns), strict=True):
         grid.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in line))

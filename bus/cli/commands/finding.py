@@ -87,6 +87,8 @@ def search(
         print_json(found)
         return
     table.show(found["items"])
+    if not found["items"]:
+        sys.stderr.write("no messages found\n")
     searched = found["searched"]
     if searched and not searched["complete"]:
         sys.stderr.write(f"searched back to {searched['from']}; there may be more: raise --limit or give --to\n")

@@ -48,8 +48,15 @@ def test_a_search_that_stops_early_says_how_far_it_got(cli: Cli, bus: FakeBus) -
     ran = cli("search", "--limit", "1")
     assert len(ran.out.splitlines()) == 2
     assert "searched back to 2026-01-31T12:00:00.000Z" in ran.err
-    bus.on("GET", "/api/v1/messages", {"items": [], "next": None, "searched": REST})
+    bus.on("GET", "/api/v1/messages", {"items": [{"id": "1"}], "next": None, "searched": REST})
     assert cli("search").err == ""
+
+
+def test_a_search_without_a_result_says_so(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", "/api/v1/messages", {"items": [], "next": None, "searched": REST})
+    assert cli("search").err == "no messages found\n"
+    ran = cli("search", "--json")
+    assert (ran.json["items"], ran.err) == ([], "")
 
 
 def test_a_search_says_which_days_are_in_the_archive(cli: Cli, bus: FakeBus) -> None:

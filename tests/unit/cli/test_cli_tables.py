@@ -89,21 +89,33 @@ def messages(bus: FakeBus) -> None:
 def test_what_does_not_fit_is_left_out_whole(cli: Cli, terminal: Any, columns: int) -> None:
     terminal(columns)
     head, _, row, *left = lines(cli("search").out)
-    assert len(row) <= max(columns, 36 + 2 + 18)
+    assert len(row) <= columns
     shown = head.split()
-    assert [row.startswith(ID), "order 42 of shop 7" in row, shown[0], "biz_id" in shown] == [True, True, "id", True]
+    assert row.startswith(ID)
+    assert ("order 42 of shop 7" in row) == ("biz_id" in shown) == (columns >= 36 + 2 + 6 + 2 + 20 + 2 + 18)
     missing = [name for name in COLUMNS.split("\t") if name not in shown]
     assert left == ([f"left out: {', '.join(missing)}; --wide shows all, --columns chooses"] if missing else [])
 
 
 @pytest.mark.usefixtures("messages")
-def test_a_narrow_terminal_has_ids_and_then_the_state(cli: Cli, terminal: Any) -> None:
+def test_a_narrow_terminal_has_the_id_then_the_state_then_the_time(cli: Cli, terminal: Any) -> None:
     terminal(20)
-    assert lines(cli("search").out)[0].split() == ["id", "biz_id"]
-    terminal(66)
-    assert lines(cli("search").out)[0].split() == ["id", "status", "biz_id"]
-    terminal(100)
-    assert lines(cli("search").out)[0].split() == ["id", "destination", "status", "biz_id", "source"]
+    assert lines(cli("search").out)[0].split() == ["id"]
+    terminal(50)
+    assert lines(cli("search").out)[0].split() == ["id", "status"]
+    terminal(80)
+    head, _, row, _ = lines(cli("search").out)
+    assert head.split() == ["id", "status", "received_at", "bytes"]
+    assert row.split() == [ID, "dead", "2026-01-31", "12:00:00Z", "13"]
+    terminal(103)
+    assert lines(cli("search").out)[0].split() == ["id", "destination", "status", "biz_id", "received_at"]
+
+
+@pytest.mark.usefixtures("messages")
+@pytest.mark.parametrize("option", [["--wide"], ["--columns", "received_at"]])
+def test_all_columns_and_chosen_ones_have_exact_times(cli: Cli, terminal: Any, option: list[str]) -> None:
+    terminal(80)
+    assert MESSAGE["received_at"] in lines(cli("search", *option).out)[2]
 
 
 @pytest.mark.usefixtures("messages")
