@@ -182,7 +182,7 @@ def _spools(directory: Path) -> list[Check]:
 
 
 def _foreign(overview: Overview) -> list[Check]:
-    from bus.cli.foreign import Foreign  # noqa: PLC0415
+    from bus.cli.commands.files.foreign import Foreign  # noqa: PLC0415
 
     foreign = Foreign(overview.directory)
     return [

@@ -11,9 +11,10 @@ import typer
 from bus.cli.api import destination_path, put_or_patch, subscription_path
 from bus.cli.commands.destinations import Code, Name, show
 from bus.cli.commands.sampling import send_sample
+from bus.cli.conditions import COLUMNS, condition_fields, conditions
 from bus.cli.grouping import grouped
 from bus.cli.options import SERVER_HELP, AsJson, Output, Server, read_pairs
-from bus.cli.output import print_json, suggest
+from bus.cli.output import print_fields, print_json, suggest
 
 _SAMPLE = """\b
 Examples:
@@ -158,7 +159,7 @@ def list_subscriptions(
     server: Server,
 ) -> None:
     """List subscriptions."""
-    table = output.table("destination", "name", "url", "max_concurrency", "timeout_seconds", "paused")
+    table = output.table("destination", "name", *COLUMNS, "url", "max_concurrency", "timeout_seconds")
     with server.api() as api:
         codes = [code] if code else [item["code"] for item in api.call("GET", "/api/v1/destinations")["items"]]
         found = [
@@ -166,10 +167,13 @@ def list_subscriptions(
             for each in codes
             for item in api.call("GET", f"{destination_path(each)}/subscriptions")["items"]
         ]
+        known = conditions(api, code or None)
+    for one in found:
+        one["condition"] = known.get((one["destination"], one["name"]))
     if output.as_json:
         print_json({"items": found, "next": None})
     else:
-        table.show(found)
+        table.show([one | condition_fields(one["condition"]) for one in found])
 
 
 @app.command("show", epilog="Example:  bus subscription show order.cancelled billing")
@@ -177,7 +181,12 @@ def list_subscriptions(
 def show_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
     """Show one subscription."""
     with server.api() as api:
-        show(api.call("GET", subscription_path(code, name)), as_json=as_json)
+        found = api.call("GET", subscription_path(code, name))
+        condition = conditions(api, code, name).get((code, name))
+    if as_json:
+        print_json({**found, "condition": condition})
+    else:
+        print_fields(found | condition_fields(condition))
 
 
 @app.command("pause", epilog="Example:  bus subscription pause order.cancelled billing")

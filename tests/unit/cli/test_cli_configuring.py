@@ -109,17 +109,54 @@ def test_the_bus_itself_has_another_option_there(cli: Cli, bus: FakeBus) -> None
 def test_pause_resume_list_show_rm(cli: Cli, bus: FakeBus) -> None:
     bus.on("PATCH", SHOP, lambda asked: {"name": "shop", **asked.body})
     bus.on("DELETE", SHOP, (204, None))
+    bus.on("GET", "/api/v1/conditions", {"items": [], "next": None})
+    bus.on("GET", "/api/v1/failures", {"items": [], "complete": True})
     bus.on("GET", SHOP, {"name": "shop"})
     bus.on("GET", DESTINATIONS, {"items": [{"code": "orders"}], "next": None})
     bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop", "url": "http://x/\x1b[31m"}], "next": None})
     assert cli("subscription", "pause", "orders", "shop", "--json").json["paused"] is True
     assert cli("subscription", "resume", "orders", "shop", "--json").json["paused"] is False
-    assert cli("subscription", "show", "orders", "shop", "--json").json == {"name": "shop"}
+    assert cli("subscription", "show", "orders", "shop", "--json").json == {"name": "shop", "condition": None}
     every = cli("subscription", "list")
-    assert every.out.splitlines()[1].startswith("orders\tshop\thttp://x/")
+    assert every.out.splitlines()[1].startswith("orders\tshop\t-\t-\t-\t-\t-\thttp://x/")
     assert "\x1b" not in every.out
     assert cli("subscription", "list", "orders", "--json").json["items"][0]["destination"] == "orders"
     assert cli("subscription", "rm", "orders", "shop").out == "removed  orders/shop\n"
+
+
+CONDITION = {"destination": "orders", "subscription": "shop", "state": "breaker_open", "why": "HTTP 503"}
+FIGURES = {"waiting": 7, "oldest": "2026-01-31T12:00:00.000Z", "retrying": 3}
+
+
+def test_a_subscription_has_its_state_its_queue_and_its_last_error(cli: Cli, bus: FakeBus) -> None:
+    errors = [
+        {"destination": "orders", "subscription": name, "signature": text, "last_seen": f"2026-01-31T12:00:0{second}Z"}
+        for name, text, second in [("shop", "503", 2), ("shop", "timed out", 1), ("mail", "404", 3)]
+    ]
+    bus.on("GET", SHOP, {"name": "shop"})
+    bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}, {"name": "mail"}], "next": None})
+    bus.on("GET", "/api/v1/conditions", {"items": [CONDITION | FIGURES], "next": None})
+    bus.on("GET", "/api/v1/failures", {"items": errors, "complete": True})
+    wanted = "state,queued,oldest_queued,retrying,last_error"
+    _, shop, mail = cli("subscription", "list", "orders", "--columns", wanted).out.splitlines()
+    assert shop == "unreachable: HTTP 503\t7\t2026-01-31T12:00:00.000Z\t3\t503"
+    assert mail == "-\t-\t-\t-\t-"
+    shown = dict(line.split("  ", 1) for line in cli("subscription", "show", "orders", "shop").out.splitlines())
+    assert {name: value.strip() for name, value in shown.items()} == {
+        "name": "shop", "state": "unreachable: HTTP 503", "queued": "7", "oldest_queued": FIGURES["oldest"],
+        "retrying": "3", "last_error": "503",
+    }  # fmt: skip
+    condition = cli("subscription", "show", "orders", "shop", "--json").json["condition"]
+    assert (condition["state"], condition["last_error"]["signature"]) == ("breaker_open", "503")
+
+
+def test_subscriptions_are_listed_while_the_store_is_down(cli: Cli, bus: FakeBus) -> None:
+    bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}], "next": None})
+    bus.on("GET", "/api/v1/conditions", {"items": [CONDITION | FIGURES], "next": None})
+    bus.on("GET", "/api/v1/failures", (503, {"detail": "the store is down", "status": 503}))
+    ran = cli("subscription", "list", "orders")
+    assert (ran.code, ran.err) == (0, "states and errors are not known now: the store is down\n")
+    assert "orders\tshop" in ran.out
 
 
 def test_keys_and_users_through_the_api(cli: Cli, bus: FakeBus) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bus.cli.commands.files.records import describe
 from bus.cli.grouping import grouped
 from bus.cli.options import Output, Server
 from bus.cli.output import print_json, progress
-from bus.cli.records import describe
 from bus.domain.times import format_time
 from bus.errors import ConfigurationError
 from bus.ports.spool import Record
@@ -63,7 +63,7 @@ def _found(directory: Path) -> list[Path]:
 
 
 def _summary(overview: Overview) -> dict[str, Any]:
-    from bus.cli.foreign import Foreign  # noqa: PLC0415
+    from bus.cli.commands.files.foreign import Foreign  # noqa: PLC0415
 
     foreign = Foreign(overview.directory)
     return {
