@@ -30,7 +30,7 @@ _FATES: Final = (
     (3, Status.DEAD, 404, "HTTP 404"),
     (2, Status.DEAD, None, "read timed out after 10 s"),
     (4, Status.RETRYING, 502, "HTTP 502"),
-    (2, Status.RETRYING, None, "127.0.0.1:9000: nobody listens on port 9000"),
+    (2, Status.RETRYING, None, "connection refused by 127.0.0.1:9000"),
     (1, Status.PARKED, 410, "HTTP 410"),
     (9, Status.SKIPPED, None, "the filter does not take it"),
     (20, Status.DELIVERED, 500, "HTTP 500"),
@@ -142,7 +142,7 @@ class Population:
 
 
 def url_of(subscription: str) -> str:
-    """Return where a subscription's messages go: nobody listens there."""
+    """Return where a subscription's messages go: no server listens there."""
     return f"http://127.0.0.1:9/{subscription}"
 
 

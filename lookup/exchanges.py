@@ -70,7 +70,7 @@ class Exchanges:
         deadline = self._clock() + within
         kept = self._pool.take(key) if repeatable else None
         if kept is not None:
-            failure = await self._exchange(kept, request, deadline)
+            failure = await self._exchange(kept, request, deadline, within)
             if failure is None or failure.kind is PostFailure.TIMEOUT:
                 return self._end(key, kept, failure)
         dial = Dial(self._dialer, endpoint, functools.partial(self._connection, key, address))
@@ -78,11 +78,11 @@ class Exchanges:
             connection = await dial.run(deadline)
         except DialFailed as error:
             _fail(error.failure)
-        return self._end(key, connection, await self._exchange(connection, request, deadline))
+        return self._end(key, connection, await self._exchange(connection, request, deadline, within))
 
-    async def _exchange(self, connection: Connection, request: bytes, deadline: float) -> Failure | None:
+    async def _exchange(self, connection: Connection, request: bytes, deadline: float, within: float) -> Failure | None:
         try:
-            return await connection.exchange(request, b"", self._clock(), deadline)
+            return await connection.exchange(request, b"", self._clock(), deadline, within)
         except BaseException:
             connection.abort()
             raise
@@ -100,7 +100,7 @@ class Exchanges:
     def _connection(self, key: Key, address: str) -> Connection:
         lost = functools.partial(self._pool.drop, key)
         told = functools.partial(self._closed, address)
-        return _Watched(told, self._clock, _NO_LIMITS, self._limits, self._open, lost)
+        return _Watched(told, self._clock, _NO_LIMITS, self._limits, self._open, lost, address)
 
 
 class _Watched(Connection):

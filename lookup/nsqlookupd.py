@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import httpx
 
 from bus.errors import EgressDenied
+from bus.network.error_texts import error_text
 from bus.sentences import Said, sentence
 from lookup.exchanges import Exchanges, Failed
 
@@ -190,4 +191,4 @@ def _silent(address: str, within: float) -> Said:
 
 
 def _unreached(address: str, error: Exception) -> Said:
-    return sentence("cannot reach http://{address}: {error}", address=address, error=str(error) or type(error).__name__)
+    return sentence("cannot reach http://{address}: {error}", address=address, error=error_text(error, address))

@@ -12,7 +12,7 @@ class PostFailure(enum.StrEnum):
 
     DENIED = "denied"  # the egress policy forbids the address
     DNS = "dns"
-    REFUSED = "refused"  # nobody listens
+    REFUSED = "refused"  # no server listens on the port
     CONNECT = "connect"  # any other failure to connect
     TLS = "tls"
     TIMEOUT = "timeout"

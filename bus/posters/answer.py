@@ -101,7 +101,7 @@ class Answer:
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as error:
-            raise BadAnswer("it switches to another protocol") from error
+            raise BadAnswer("switch to another protocol") from error
         except HttpParserError as error:
             self._broken(error)
         if self._received > self._limits.head:
@@ -140,7 +140,7 @@ class Answer:
     def on_message_begin(self) -> None:
         """Stop the parser at anything that follows the final answer."""
         if self.complete:
-            raise BadAnswer("data after the answer")
+            raise BadAnswer("data after its end")
 
     def on_headers_complete(self) -> None:
         """Learn the status, unless it is an interim one."""

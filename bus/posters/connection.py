@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
+from bus.network.error_texts import Phase, closed_early, error_text, timed_out
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
+from bus.sentences import Said, sentence
 
 _SLICE: Final = 64 * 1024
 _EARLY: Final = 0.001  # a timer may ring this many seconds before it is due
@@ -18,7 +20,7 @@ Clock = Callable[[], float]
 
 
 class Failure(NamedTuple):
-    """What went wrong, and a sentence about it."""
+    """Kind of a failure, and its text for people."""
 
     kind: PostFailure
     error: str
@@ -69,6 +71,8 @@ class Connection(asyncio.Protocol):
         Holds the connection from when it is made until it is gone.
     on_lost
         Called once, when the connection is gone.
+    peer
+        ``HOST:PORT``, for the texts of failures.
 
     Attributes
     ----------
@@ -90,17 +94,19 @@ class Connection(asyncio.Protocol):
         answer_limits: AnswerLimits,
         open_connections: set[Connection],
         on_lost: Callable[[Connection], None],
+        peer: str,
     ) -> None:
         self._clock = clock
         self._first_byte = limits.first_byte
         self._receive = limits.receive
         self._open = open_connections
         self._on_lost = on_lost
+        self._peer = peer
         self._loop = asyncio.get_running_loop()
         self._transport = cast("asyncio.Transport", None)
         self._waiter: Waiter | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._rings = self._due = self._deadline = 0.0
+        self._rings = self._due = self._deadline = self._within = 0.0
         self._rest = memoryview(b"")
         self._blocked = False
         self.answer = Answer(answer_limits)
@@ -115,23 +121,32 @@ class Connection(asyncio.Protocol):
 
     # What the poster calls.
 
-    def exchange(self, data: bytes, rest: bytes, now: float, deadline: float) -> asyncio.Future[Failure | None]:
-        """Write a request, ``data`` and then ``rest``; the future ends at ``deadline`` at the latest."""
+    def exchange(
+        self, data: bytes, rest: bytes, now: float, deadline: float, within: float
+    ) -> asyncio.Future[Failure | None]:
+        """Write a request, ``data`` and then ``rest``; the future ends at ``deadline`` at the latest.
+
+        ``within`` is the limit in seconds that the deadline came from: the text of a time-out names it.
+        """
         waiter: asyncio.Future[Failure | None] = self._loop.create_future()
-        self.exchange_with(waiter, data, rest, now, deadline)
+        self.exchange_with(waiter, data, rest, now, deadline, within)
         return waiter
 
-    def exchange_with(self, waiter: Waiter, data: bytes, rest: bytes, now: float, deadline: float) -> None:
+    def exchange_with(
+        self, waiter: Waiter, data: bytes, rest: bytes, now: float, deadline: float, within: float
+    ) -> None:
         """Write a request as ``exchange`` does; the waiter is told at ``deadline`` at the latest."""
         self.begun = now
         self.sent = self.first = 0.0
         self.reusable = False
         if self.closed:
             self.ended = now
-            waiter.set_result(Failure(PostFailure.PROTOCOL, "the peer spoke or closed before the request"))
+            text = sentence("connection closed by {peer} before the request", peer=self._peer)
+            waiter.set_result(Failure(PostFailure.PROTOCOL, str(text)))
             return
         self._waiter = waiter
         self._deadline = deadline
+        self._within = within
         self.answer.reset()
         limit = self._first_byte
         self._due = due = deadline if limit is None else min(deadline, now + limit)
@@ -153,7 +168,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close; in order when idle. An exchange under way ends with the status that it has, or as RESET."""
         if self._waiter is not None:
-            self._give_up(PostFailure.RESET, "the poster was closed")
+            self._give_up(PostFailure.RESET, "this process closed the connection: it stops")
         self.closed = True
         self._transport.close()
 
@@ -174,7 +189,7 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             self.close()
         else:
-            self._give_up(PostFailure.TIMEOUT, "it gave its connection up for others: too many wait for answers")
+            self._give_up(PostFailure.TIMEOUT, "connection closed for other requests: too many wait for responses")
 
     def abandon(self) -> None:
         """Close at once, and be gone even if the event loop never says so."""
@@ -208,7 +223,7 @@ class Connection(asyncio.Protocol):
                 self._due = min(self._deadline, now + self._receive)
                 self._arm(now)
         except BadAnswer as error:
-            self._give_up(PostFailure.PROTOCOL, f"the answer is not acceptable: {error}")
+            self._give_up(PostFailure.PROTOCOL, f"invalid response: {error}")
 
     def eof_received(self) -> None:
         """End what is under way."""
@@ -257,10 +272,10 @@ class Connection(asyncio.Protocol):
             self.abort()
         self._settle(None, now)
 
-    def _give_up(self, kind: PostFailure, error: str) -> None:
+    def _give_up(self, kind: PostFailure, error: Said) -> None:
         """Read no further: the exchange failed unless its status counts already."""
         self.abort()
-        self._settle(None if self.answer.status else Failure(kind, error), self._clock())
+        self._settle(None if self.answer.status else Failure(kind, str(error)), self._clock())
 
     def _settle(self, outcome: Failure | None, now: float) -> None:
         waiter, self._waiter = self._waiter, None
@@ -284,12 +299,14 @@ class Connection(asyncio.Protocol):
 
     def _end_of_input(self, exc: Exception | None) -> None:
         if self._waiter is not None:
-            self._give_up(PostFailure.RESET, f"the peer closed {self._phase()}" + (f": {exc}" if exc else ""))
+            is_reset = isinstance(exc, ConnectionResetError) and not self.first
+            text = error_text(exc, self._peer) if exc and is_reset else closed_early(self._phase(), self._peer)
+            self._give_up(PostFailure.RESET, text)
 
-    def _phase(self) -> str:
+    def _phase(self) -> Phase:
         if not self.sent:
-            return "while the request was sent"
-        return "in the middle of the answer" if self.first else "before any answer"
+            return Phase.SEND
+        return Phase.READ if self.first else Phase.WAIT
 
     # One timer per connection: it is armed anew only when it rang or is too late, not with each request.
 
@@ -307,9 +324,9 @@ class Connection(asyncio.Protocol):
         elif self._waiter is None:
             self.close()
         else:
-            self._give_up(PostFailure.TIMEOUT, f"timed out {self._late()}")
+            self._give_up(PostFailure.TIMEOUT, timed_out(self._phase(), self._limit(), self._peer))
 
-    def _late(self) -> str:
-        if not self.sent:
-            return "sending the request"
-        return "receiving the answer" if self.first else "waiting for the first byte"
+    def _limit(self) -> float:
+        """Return the limit in seconds that was reached: the phase's own, or that of the whole POST."""
+        own = self._receive if self.first else self._first_byte
+        return own if own is not None and self._due < self._deadline else self._within

@@ -10,11 +10,13 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
+from bus.network.error_texts import Phase, error_text, peer_name, timed_out
 from bus.network.happy_eyeballs import DELAY, LateAddresses, Reached, connect_first
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.target import Endpoint
+from bus.sentences import Said, sentence
 
 _NO_LIMIT: Final = 86400.0  # of the event loop's own; the deadline ends a handshake
 _GOODBYE: Final = 1.0  # seconds for the peer to answer our close_notify
@@ -66,7 +68,8 @@ class Dial:
         self._dialer = dialer
         self.endpoint = self._endpoint = endpoint
         self._factory = factory
-        self._phase = "dns"
+        self._peer = peer_name(endpoint.host, endpoint.port)
+        self._phase = Phase.DNS
         self.dns: float | None = None
         self.connect: float | None = None
         self.tls: float | None = None
@@ -81,25 +84,31 @@ class Dial:
         DialFailed
             With the reason.
         """
+        left = deadline - self._dialer.clock()
         try:
-            async with asyncio.timeout(deadline - self._dialer.clock()):
+            async with asyncio.timeout(left):
                 addresses = self._checked(await self._resolve())
                 return await self._first_that_connects(addresses, deadline)
         except TimeoutError as error:
-            raise _failed(PostFailure.TIMEOUT, f"timed out in phase {self._phase}") from error
+            raise self._timed_out(left) from error
 
     async def _resolve(self) -> Sequence[str]:
         endpoint = self._endpoint
         if endpoint.literals:
             return endpoint.literals
-        begun = self._dialer.clock()
+        begun, limit = self._dialer.clock(), self._dialer.limits.dns
         try:
-            async with asyncio.timeout(self._dialer.limits.dns):
+            async with asyncio.timeout(limit):
                 return await self._dialer.resolver.resolve(endpoint.host, endpoint.port)
-        except TimeoutError:
-            raise
-        except (OSError, UnicodeError) as error:
-            raise _failed(PostFailure.DNS, f"DNS: {_text(error)}") from error
+        except TimeoutError as error:
+            raise self._timed_out(limit or 0.0) from error
+        except UnicodeError as error:
+            text = sentence("DNS: {host} is not a valid host name", host=endpoint.host)
+            raise _failed(PostFailure.DNS, text) from error
+        except socket.gaierror as error:
+            raise _failed(PostFailure.DNS, error_text(error, self._peer)) from error
+        except OSError as error:
+            raise _failed(PostFailure.DNS, sentence("DNS: {error}", error=error_text(error, self._peer))) from error
         finally:
             self.dns = self._since(begun)
 
@@ -116,7 +125,8 @@ class Dial:
             raise _failed(PostFailure.DENIED, str(error)) from error
 
     async def _first_that_connects(self, addresses: Sequence[str], deadline: float) -> Connection:
-        port, failed = self._endpoint.port, _failed(PostFailure.DNS, f"{self._endpoint.host} has no address")
+        port = self._endpoint.port
+        failed = _failed(PostFailure.DNS, sentence("DNS: {host} has no address", host=self._endpoint.host))
         left = self._dialer.late.order(addresses, port)
         late: list[str] = []
         while left:
@@ -135,7 +145,7 @@ class Dial:
 
     async def _reached(self, addresses: Sequence[str], deadline: float) -> Reached:
         """Connect to the first address that answers."""
-        self._phase = "connect"
+        self._phase = Phase.CONNECT
         begun = self._dialer.clock()
         # So the failure of the last address is known before the deadline.
         share = (deadline - begun) / (2 if len(addresses) > 1 else 1)
@@ -147,15 +157,15 @@ class Dial:
     async def _connected(self, address: str, share: float) -> socket.socket:
         """Connect a socket to a checked address, within its share of the time."""
         limit = self._dialer.limits.connect
+        limit = share if limit is None else min(share, limit)
         try:
-            async with asyncio.timeout(share if limit is None else min(share, limit)):
+            async with asyncio.timeout(limit):
                 return await self._open(address)
         except TimeoutError as error:
-            raise _failed(PostFailure.TIMEOUT, f"{address}: timed out in phase connect") from error
-        except ConnectionRefusedError as error:
-            raise _failed(PostFailure.REFUSED, f"{address}: nobody listens on port {self._endpoint.port}") from error
+            raise self._timed_out(limit) from error
         except OSError as error:
-            raise _failed(PostFailure.CONNECT, f"{address}: {error}") from error
+            kind = PostFailure.REFUSED if isinstance(error, ConnectionRefusedError) else PostFailure.CONNECT
+            raise _failed(kind, error_text(error, self._peer)) from error
 
     async def _open(self, address: str) -> socket.socket:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -172,15 +182,18 @@ class Dial:
     async def _secured(self, sock: socket.socket) -> Connection:
         if self._endpoint.scheme == "http":
             return await self._attached(sock, None)
-        self._phase = "tls"
-        begun = self._dialer.clock()
+        self._phase = Phase.TLS
+        begun, limit = self._dialer.clock(), self._dialer.limits.tls
         try:
-            async with asyncio.timeout(self._dialer.limits.tls):
+            async with asyncio.timeout(limit):
                 return await self._attached(sock, self._dialer.context())
         except TimeoutError as error:
-            raise _failed(PostFailure.TIMEOUT, "timed out in phase tls") from error
-        except (OSError, ssl.CertificateError) as error:
-            raise _failed(PostFailure.TLS, str(error) or "the peer closed during the handshake") from error
+            raise self._timed_out(limit or 0.0) from error
+        except ConnectionError as error:
+            text = sentence("TLS: {peer} closed the connection during the handshake", peer=self._peer)
+            raise _failed(PostFailure.TLS, text) from error
+        except OSError as error:
+            raise _failed(PostFailure.TLS, error_text(error, self._peer)) from error
         finally:
             self.tls = (self.tls or 0.0) + self._since(begun)
 
@@ -206,14 +219,12 @@ class Dial:
             raise
         return connection
 
+    def _timed_out(self, seconds: float) -> DialFailed:
+        return _failed(PostFailure.TIMEOUT, timed_out(self._phase, max(0.0, seconds), self._peer))
+
     def _since(self, begun: float) -> float:
         return (self._dialer.clock() - begun) * 1000.0
 
 
-def _failed(kind: PostFailure, error: str) -> DialFailed:
-    return DialFailed(Failure(kind, error))
-
-
-def _text(error: Exception) -> str:
-    """Return an error in words, without its number."""
-    return str(error.args[-1]) if error.args else str(error)
+def _failed(kind: PostFailure, error: Said) -> DialFailed:
+    return DialFailed(Failure(kind, str(error)))

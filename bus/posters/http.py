@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
 from bus.network.descriptors import Descriptors
+from bus.network.error_texts import peer_name
 from bus.network.happy_eyeballs import LateAddresses
 from bus.network.names import Lookup
 from bus.network.resolver import Resolver
@@ -164,7 +165,7 @@ class HttpPoster:
         self.reused += 1
         begun = self._clock()
         kept = _Kept(self, target, connection, _Request(data, rest, begun, begun + timeout), waiter)
-        connection.exchange_with(kept, data, rest, begun, begun + timeout)
+        connection.exchange_with(kept, data, rest, begun, begun + timeout, timeout)
         return kept
 
     def finish(self, kept: _Kept, failure: Failure | None) -> PostResult | None:
@@ -200,7 +201,7 @@ class HttpPoster:
             result = _unsent(dial, error.failure, (self._clock() - begun) * 1000.0, reached=False)
             return Trial(target.url, shown, result, [], 0, body)
         try:
-            failure = await connection.exchange(*target.render(headers, body), self._clock(), begun + timeout)
+            failure = await connection.exchange(*target.render(headers, body), self._clock(), begun + timeout, timeout)
         finally:
             connection.abort()
         result = _result(connection, failure, begun, dial, reached=False)
@@ -226,7 +227,7 @@ class HttpPoster:
         except DialFailed as error:
             return _unsent(dial, error.failure, (self._clock() - begun) * 1000.0, reached=reached)
         try:
-            failure = await connection.exchange(data, rest, self._clock(), deadline)
+            failure = await connection.exchange(data, rest, self._clock(), deadline, deadline - begun)
         except asyncio.CancelledError:
             connection.abort()
             raise
@@ -248,7 +249,7 @@ class HttpPoster:
             if not self._closed.is_set():
                 return connection
             connection.abort()
-        raise DialFailed(Failure(PostFailure.CONNECT, "the poster is closed"))
+        raise DialFailed(Failure(PostFailure.CONNECT, "this process is stopping"))
 
     async def _take_slot(self, deadline: float) -> None:
         """Wait until a connection may be opened; an idle one, or one that has hung for long, is closed for it."""
@@ -260,7 +261,7 @@ class HttpPoster:
             left = deadline - self._clock()
             if left <= 0:
                 raise DialFailed(
-                    Failure(PostFailure.CONNECT, "no connection became free: all that may be open are in use")
+                    Failure(PostFailure.CONNECT, "no connection available: all that may be open are in use")
                 )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _LOOK_AGAIN)):
@@ -279,7 +280,7 @@ class HttpPoster:
 
     def _connection(self, key: Key, limits: AnswerLimits) -> Connection:
         lost = functools.partial(self._lost, key)
-        return Connection(self._clock, self._limits, limits, self._open, lost)
+        return Connection(self._clock, self._limits, limits, self._open, lost, peer_name(*key[1:]))
 
     def _lost(self, key: Key, connection: Connection) -> None:
         self._pool.drop(key, connection)

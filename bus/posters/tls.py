@@ -5,6 +5,8 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
+from bus.network.certificates import with_expiry_date
+
 
 def client_context(
     *, authorities: Path | None = None, certificate: Path | None = None, key: Path | None = None
@@ -23,7 +25,7 @@ def client_context(
     OSError
         A file cannot be read or is not PEM.
     """
-    context = ssl.create_default_context(cafile=authorities)
+    context = with_expiry_date(ssl.create_default_context(cafile=authorities))
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     if certificate is not None:

@@ -30,7 +30,7 @@ def test_a_group_of_failures_is_mended(bus: BusProcess, subscriber: SubscriberPr
 
     wait_until(dead, within=60, what="one group of dead deliveries", state=lambda: groups(bus))
     (group,) = groups(bus)
-    assert group["signature"] == "<address>: nobody listens on port <n>"
+    assert group["signature"] == "connection refused by <address>"
     assert group["sample"] in sent
 
     bus.admin.subscription("orders", "shop", subscriber.url("/shop"))

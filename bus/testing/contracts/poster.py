@@ -34,7 +34,7 @@ class PosterWorld(Protocol):
         """Return the URL of a new subscriber that does this, request by request; the last repeats.
 
         Of the failures only ``TIMEOUT`` (never answers), ``RESET`` (closes instead of answering) and
-        ``REFUSED`` (nobody listens) are asked for.
+        ``REFUSED`` (no server listens) are asked for.
         """
         ...
 

@@ -43,7 +43,7 @@ OTHERS = [
     Selection(destination=DESTINATIONS[1], subscription="billing", error="read TIMED out"),
     Selection(status_class=StatusClass.NONE),
     Selection(status_class=StatusClass.REFUSAL, status=Status.DEAD),
-    Selection(error="nobody listens", source="shop"),
+    Selection(error="connection refused", source="shop"),
     Selection(header="X-Tenant: t7"),
     Selection(header="x-nothing"),
     Selection(body_path="order.lines[5].sku", body_value="SKU-0042"),

@@ -14,15 +14,23 @@ from bus.security.egress import EgressPolicy
 from tests.integration.poster.peers import OK, silent, until
 
 
-@pytest.mark.parametrize("error", [OSError("no such host"), socket.gaierror(-2, "unknown"), UnicodeError("label")])
-async def test_dns_errors(make_poster, error):
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError("no answer within 30 s"), "DNS: no answer within 30 s"),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "DNS: a.example not found"),
+        (socket.gaierror(socket.EAI_AGAIN, "not now"), "DNS: no name server answered for a.example"),
+        (UnicodeError("label empty or too long"), "DNS: a.example is not a valid host name"),
+    ],
+)
+async def test_dns_errors(make_poster, error, text):
     async def lookup(host, port):
         raise error
 
     poster = make_poster(resolver=lookup)
     result = await poster.post(poster.target("http://a.example/", {}), [], b"", 5.0)
     assert (result.failure, result.indeterminate) == (PostFailure.DNS, False)
-    assert result.error == f"DNS: {error.args[-1]}"
+    assert result.error == text
 
 
 async def test_names_without_addresses(make_poster):

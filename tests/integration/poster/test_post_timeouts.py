@@ -18,7 +18,7 @@ async def test_reader_that_stops(send):
     with socket.create_server(("127.0.0.1", 0)) as server:
         result = await send(server.getsockname()[1], b"x" * 30_000_000, timeout=0.5)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
-    assert "sending" in result.error
+    assert result.error == "timed out after 0.5 s sending the request"
     assert result.phases.first_byte is None
 
 
@@ -26,7 +26,7 @@ async def test_silence(send):
     with socket.create_server(("127.0.0.1", 0)) as server:
         result = await send(server.getsockname()[1], timeout=0.5)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)
-    assert "first byte" in result.error
+    assert result.error == "timed out after 0.5 s waiting for the response"
     # The time is told of the phase in which it went by.
     assert result.phases.first_byte is not None
     assert result.phases.connect is not None
@@ -71,8 +71,8 @@ async def test_earlier_timer_does_not_end_a_later_deadline(hostile, send, reques
 async def test_connect_phase_times_out(send):
     with silent("127.0.0.1") as port:
         result = await send(port, timeout=0.5)
+        assert result.error == f"timed out after 0.5 s connecting to 127.0.0.1:{port}"
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
-    assert "connect" in result.error
     assert result.phases.connect >= 50.0
 
 
@@ -81,8 +81,8 @@ async def test_dns_phase_times_out(make_poster):
         await asyncio.Event().wait()
 
     poster = make_poster(resolver=lookup)
-    result = await poster.post(poster.target("http://slow.example/", {}), [], b"", 0.05)
+    result = await poster.post(poster.target("http://slow.example/", {}), [], b"", 0.1)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
-    assert "dns" in result.error
-    limited = make_poster(resolver=lookup, limits=Limits(dns=0.05))
-    assert "dns" in (await limited.post(limited.target("http://slow.example/", {}), [], b"", 30.0)).error
+    assert result.error == "timed out after 0.1 s resolving slow.example:80"
+    limited = make_poster(resolver=lookup, limits=Limits(dns=0.1))
+    assert "resolving slow" in (await limited.post(limited.target("http://slow.example/", {}), [], b"", 30.0)).error

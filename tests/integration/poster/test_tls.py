@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import ssl
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -66,7 +67,7 @@ async def test_wrong_host(hostile, trusting, server_context, answer_with, name):
     poster = trusting()
     result = await post(poster, port)
     assert (result.failure, result.indeterminate) == (PostFailure.TLS, False)
-    assert "verify failed" in result.error
+    assert result.error == "TLS: certificate not valid for hook.example"
     assert poster.opened == poster.connections == 0
 
 
@@ -74,6 +75,18 @@ async def test_unknown_authority(hostile, make_poster, server_context, answer_wi
     port = await hostile.start(answer_with(OK), context=server_context("hook.example"))
     result = await post(make_poster(ssl_context=None, resolver=to_loopback), port)
     assert (result.failure, result.indeterminate) == (PostFailure.TLS, False)
+    assert result.error == "TLS: certificate of an unknown authority"
+
+
+async def test_expired_certificate(hostile, make_poster, authority, answer_with, tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    begin, end = datetime(2019, 1, 1, tzinfo=UTC), datetime(2020, 2, 3, tzinfo=UTC)
+    authority.issue_cert("hook.example", not_before=begin, not_after=end).configure_cert(context)
+    port = await hostile.start(answer_with(OK), context=context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trusting = client_context(authorities=tmp_path / "ca.pem")
+    result = await post(make_poster(ssl_context=trusting, resolver=to_loopback), port)
+    assert (result.failure, result.error) == (PostFailure.TLS, "TLS: certificate expired on 2020-02-03")
 
 
 async def test_client_certificate(hostile, make_poster, authority, server_context, answer_with, tmp_path):
@@ -126,7 +139,7 @@ async def test_peer_that_closes_in_the_handshake(hostile, trusting):
 
     result = await post(trusting(), await hostile.start(script))
     assert (result.failure, result.indeterminate) == (PostFailure.TLS, False)
-    assert result.error
+    assert "closed the connection during the handshake" in result.error
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(tls=0.1)])
@@ -136,7 +149,7 @@ async def test_handshake_times_out(trusting, open_sockets, limits):
     with socket.create_server(("127.0.0.1", 0)) as server:
         result = await post(poster, server.getsockname()[1], timeout=30.0 if limits.tls else 0.1)
     assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, False)
-    assert "tls" in result.error
+    assert "timed out after 0.1 s in the TLS handshake with hook.example:" in result.error
     await no_more_sockets_than(before, open_sockets)
 
 

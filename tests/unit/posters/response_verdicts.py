@@ -66,11 +66,11 @@ def verdict_of(pieces: Sequence[bytes], *, ends: bool = False, is_sent: bool = T
 
 
 async def _verdict_of(loop: JumpingLoop, pieces: Sequence[bytes], *, ends: bool, is_sent: bool) -> Verdict:
-    connection = Connection(lambda: 1 + loop.time(), Limits(), AnswerLimits(), set(), lambda _: None)
+    connection = Connection(lambda: 1 + loop.time(), Limits(), AnswerLimits(), set(), lambda _: None, "a.example:80")
     wire = Wire(loop, connection)
     if not is_sent:
         wire.stall()
-    begun = connection.exchange(_REQUEST, b"" if is_sent else _BODY, 1.0, 1 + _DEADLINE)
+    begun = connection.exchange(_REQUEST, b"" if is_sent else _BODY, 1.0, 1 + _DEADLINE, _DEADLINE)
     for piece in pieces:
         wire.send(piece)
         if len(piece) > 1:
@@ -101,7 +101,7 @@ def _verdict(answer: Answer, failure: Failure | None, *, is_kept: bool) -> Verdi
 async def _check_next(loop: JumpingLoop, wire: Wire, connection: Connection) -> None:
     """Check that the next request over the connection gets the next response."""
     now = 1 + loop.time()
-    begun = connection.exchange(_REQUEST, b"", now, now + _DEADLINE)
+    begun = connection.exchange(_REQUEST, b"", now, now + _DEADLINE, _DEADLINE)
     wire.send(OK.replace(b"200 OK", b"299 OK"))
     assert await begun is None
     assert (connection.answer.status, bytes(connection.answer.body)) == (299, b"ok")

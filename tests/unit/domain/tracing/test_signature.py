@@ -24,7 +24,12 @@ from bus.domain.tracing.trace import DeliveryTrace, failure_of, is_chosen
         ("[fe80::1]:80: timed out in phase connect", "<address>: timed out in phase connect"),
         ("2001:db8:0:1:1:1:1:1: timed out", "<address>: timed out"),
         ("shop.example: Name or service not known", "shop.example: Name or service not known"),
-        ("timed out in phase tls", "timed out in phase tls"),
+        ("timed out in phase tls", "timed out in phase tls"),  # as earlier versions wrote it
+        ("connection refused by 10.0.0.7:9000", "connection refused by <address>"),
+        ("connection refused by [::1]:9000; retries exhausted after 3", "connection refused by <address>"),
+        ("connection refused by a.example:9000", "connection refused by a.example:<n>"),
+        ("timed out after 9.5 s waiting for the response", "timed out after <n> s waiting for the response"),
+        ("TLS: certificate expired on 2026-11-29", "TLS: certificate expired on <time>"),
         ("no 019a2f4e-0000-7000-8000-000000000000 here", "no <id> here"),
         ("key deadbeef01 at 0123456789abcdef, not facade or decade", "key <id> at <id>, not facade or decade"),
         ("expired 2026-01-31T12:00:00.123Z, not at 23:59:59", "expired <time>, not at <time>"),

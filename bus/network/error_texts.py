@@ -1,0 +1,221 @@
+"""Errors of the network and of files as texts for people: the peer, the phase and the limit, in plain words.
+
+The texts of Python, OpenSSL and client libraries (``[Errno 111]``, ``_ssl.c:1006``, ``ReadTimeout``) never pass.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any, Final
+
+from bus.sentences import N_, Said, Sentence, sentence
+
+
+class Phase(enum.StrEnum):
+    """Phase of an exchange, which a time-out names."""
+
+    DNS = "dns"
+    CONNECT = "connect"
+    TLS = "tls"
+    SEND = "send"
+    WAIT = "wait"
+    READ = "read"
+
+
+_TIMED_OUT: Final = {
+    Phase.DNS: N_("timed out after {seconds} s resolving {peer}"),
+    Phase.CONNECT: N_("timed out after {seconds} s connecting to {peer}"),
+    Phase.TLS: N_("timed out after {seconds} s in the TLS handshake with {peer}"),
+    Phase.SEND: N_("timed out after {seconds} s sending the request"),
+    Phase.WAIT: N_("timed out after {seconds} s waiting for the response"),
+    Phase.READ: N_("timed out after {seconds} s reading the response"),
+}
+# By name, since the SDK does not load httpx until it sends: the phase, and which of a request's limits was reached.
+_HTTPX_TIMEOUTS: Final = {
+    "ConnectTimeout": (Phase.CONNECT, "connect"),
+    "ReadTimeout": (Phase.WAIT, "read"),
+    "WriteTimeout": (Phase.SEND, "write"),
+}
+_ERRNO: Final = {
+    errno.ECONNREFUSED: N_("connection refused by {peer}"),
+    errno.ECONNRESET: N_("connection reset by {peer}"),
+    errno.EPIPE: N_("connection closed by {peer}"),
+    errno.ECONNABORTED: N_("connection closed by {peer}"),
+    errno.EHOSTUNREACH: N_("no route to {peer}"),
+    errno.ENETUNREACH: N_("network of {peer} unreachable"),
+    errno.ETIMEDOUT: N_("no answer from {peer}: the operating system's time-out was reached"),
+}
+_CLASS_ERRNO: Final = (
+    (ConnectionRefusedError, errno.ECONNREFUSED),
+    (ConnectionResetError, errno.ECONNRESET),
+    (BrokenPipeError, errno.EPIPE),
+    (ConnectionAbortedError, errno.ECONNABORTED),
+)
+_NO_NAME: Final = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+_CERTIFICATE: Final = {  # OpenSSL's X509_V_ERR_*
+    9: N_("TLS: certificate not valid yet"),
+    10: N_("TLS: certificate expired"),
+    18: N_("TLS: self-signed certificate"),
+    19: N_("TLS: certificate of an unknown authority"),  # a self-signed authority at the end of the chain
+    20: N_("TLS: certificate of an unknown authority"),
+    21: N_("TLS: certificate of an unknown authority"),
+    23: N_("TLS: certificate revoked"),
+    62: N_("TLS: certificate not valid for {host}"),
+    64: N_("TLS: certificate not valid for {host}"),
+}
+_HANDSHAKE: Final = {  # OpenSSL's reasons
+    "WRONG_VERSION_NUMBER": N_("TLS: {peer} does not use TLS"),
+    "HTTP_REQUEST": N_("TLS: {peer} does not use TLS"),
+    "UNSUPPORTED_PROTOCOL": N_("TLS: no common protocol version with {peer}"),
+    "TLSV1_ALERT_PROTOCOL_VERSION": N_("TLS: no common protocol version with {peer}"),
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": N_("TLS: {peer} requires a client certificate"),
+    "TLSV1_ALERT_UNKNOWN_CA": N_("TLS: {peer} rejected the certificate: unknown authority"),
+}
+_SOMEONE: Final = sentence("the peer")
+_NUMBERED: Final = re.compile(r"(?:([^\s,;]*[\w\]]:\d+): ?)?\[Errno (-?\d+)\](?: ?[^\s,;:()\[\]'\"]+)*")
+_OPENSSL: Final = re.compile(r" ?\(_ssl\.c:\d+\)|_ssl\.c:\d+: |\[(?:SSL|X509|SYS)(?:: \w+)?\] ?")
+_CLASS: Final = re.compile(r"(?:\[Error \d+\] )?\b(?:[a-z_]+\.)*[A-Z][A-Za-z]*(?:Error|Exception|Timeout)\b:? ?")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def peer_name(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def timed_out(phase: Phase, seconds: float, peer: str) -> Sentence:
+    """Return the text of a time-out: the phase, its limit in seconds, and the peer where the phase has one."""
+    return sentence(_TIMED_OUT[phase], seconds=f"{round(seconds, 1):g}", peer=peer)
+
+
+def closed_early(phase: Phase, peer: str) -> Sentence:
+    """Return the text of a connection that the peer closed before the response was complete."""
+    if phase is Phase.SEND:
+        return sentence("connection closed by {peer} while sending the request", peer=peer)
+    if phase is Phase.READ:
+        return sentence("connection closed by {peer} while reading the response", peer=peer)
+    return sentence("connection closed by {peer} before the response", peer=peer)
+
+
+def error_text(error: BaseException, peer: str = "") -> Said:
+    """Return an error as a text for people, without class names, error numbers and places in libraries.
+
+    Parameters
+    ----------
+    error
+        Of a socket, a file, TLS or a client library; the errors that caused it are searched for the most exact text.
+    peer
+        ``HOST:PORT``, or what else names the peer; an error of httpx has its own.
+    """
+    chain = list(_causes(error))
+    known = peer or next(filter(None, map(_peer_of, chain)), "")
+    for one in chain:
+        if (text := _exact(one, known)) is not None:
+            return text
+    return plain_text(str(error), known) or _words(type(error).__name__)
+
+
+def plain_text(text: str, peer: str = "") -> str:
+    """Return the text of a library without its class names, error numbers and places; in one line."""
+    text = _NUMBERED.sub(lambda found: _numbered(found, peer), _OPENSSL.sub("", text))
+    return " ".join(_CLASS.sub("", text).split()).strip(" :")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from; of several attempts the last one."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        # httpcore raises its errors again "from None", so that only their context has the cause.
+        following = cause.__cause__ or cause.__context__
+        cause = cause.exceptions[-1] if isinstance(cause, BaseExceptionGroup) else following
+
+
+def _peer_of(error: BaseException) -> str:
+    request = _request_of(error)
+    if request is None:
+        return ""
+    return peer_name(request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80))
+
+
+def _request_of(error: BaseException) -> Any:
+    """Return the request of an error of httpx, None for any other."""
+    return getattr(error, "_request", None)
+
+
+def _exact(error: BaseException, peer: str) -> Said | None:
+    """Return the text of an error that needs no library's words; None if there is none."""
+    text = str(error)
+    if type(error).__name__ in _HTTPX_TIMEOUTS:
+        return _httpx_timeout(error, peer)
+    if "without sending" in text:
+        return closed_early(Phase.READ if "complete" in text else Phase.WAIT, peer or str(_SOMEONE))
+    return _of_system(error, peer) if isinstance(error, OSError) else None
+
+
+def _httpx_timeout(error: BaseException, peer: str) -> Sentence | None:
+    phase, limit = _HTTPX_TIMEOUTS[type(error).__name__]
+    if any("handshake" in str(cause) for cause in _causes(error)):
+        phase = Phase.TLS
+    request = _request_of(error)
+    seconds = request.extensions.get("timeout", {}).get(limit) if request is not None else None
+    return timed_out(phase, seconds, peer) if seconds is not None else None
+
+
+def _of_system(error: OSError, peer: str) -> Said | None:
+    import ssl  # noqa: PLC0415 - 10 ms, which the start of the SDK has no use for
+
+    if isinstance(error, ssl.SSLError):
+        return _of_tls(error, peer)
+    if isinstance(error, socket.gaierror):
+        return _of_dns(error, peer)
+    number = error.errno or next((code for kind, code in _CLASS_ERRNO if isinstance(error, kind)), 0)
+    if number in _ERRNO:
+        return sentence(_ERRNO[number], peer=peer or _SOMEONE)
+    if number <= 0:
+        return sentence("no answer in time") if isinstance(error, TimeoutError) and not str(error) else None
+    said = os.strerror(number)
+    said = said[0].lower() + said[1:]
+    return f"{said}: {error.filename}" if error.filename else said
+
+
+def _of_dns(error: socket.gaierror, peer: str) -> Said:
+    host = peer.rpartition(":")[0] or peer or str(_SOMEONE)
+    if error.errno in _NO_NAME:
+        return sentence("DNS: {host} not found", host=host)
+    return sentence("DNS: no name server answered for {host}", host=host)
+
+
+def _of_tls(error: Any, peer: str) -> Said | None:
+    code = getattr(error, "verify_code", 0)
+    host = peer.rpartition(":")[0].strip("[]") or str(_SOMEONE)
+    if date := getattr(error, "not_after", ""):
+        return sentence("TLS: certificate expired on {date}", date=date)
+    if code in _CERTIFICATE:
+        return sentence(_CERTIFICATE[code], host=host)
+    if code:
+        return sentence("TLS: certificate not valid: {why}", why=str(error.verify_message))
+    if not error.reason:
+        return sentence("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
+    if error.reason in _HANDSHAKE:
+        return sentence(_HANDSHAKE[error.reason], peer=peer or _SOMEONE)
+    why = error.reason.replace("_", " ").lower()
+    return sentence("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
+
+
+def _numbered(found: re.Match[str], peer: str) -> str:
+    peer, number = found[1] or peer, int(found[2])
+    if number < 0:
+        return str(_of_dns(socket.gaierror(number, ""), peer))
+    return str(_of_system(OSError(number, ""), peer))
+
+
+def _words(name: str) -> str:
+    """Return a class name as words: ``ConnectionClosedError`` as "connection closed"."""
+    words = _HUMP.sub(" ", name).lower().split()
+    return " ".join(words[:-1] if len(words) > 1 and words[-1] in ("error", "exception") else words)
