@@ -14,6 +14,7 @@ from bus.client import Bus
 from bus.client.sending.sender import rejected
 from bus.client.spooling.lanes import OUT, REJECTED
 from bus.errors import SpoolError
+from bus.network.error_texts import error_text, peer_name
 from bus.ports.spool import SpoolStats
 from bus.telemetry import metrics
 
@@ -62,13 +63,14 @@ class Condition:
         if outbox is not None and outbox.trouble:
             return outbox.trouble
         parts = urlsplit(self._options.url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
             async with asyncio.timeout(_CONNECT):
-                port = parts.port or (443 if parts.scheme == "https" else 80)
                 _, writer = await asyncio.open_connection(parts.hostname, port)
                 writer.close()
         except (OSError, TimeoutError) as error:
-            return f"{self._options.url} takes no connection ({type(error).__name__}); messages wait on disk"
+            why = error_text(error, peer_name(parts.hostname or "", port))
+            return f"receiver unavailable: {why}; messages wait on disk"
         return ""
 
     def _disk(self) -> tuple[str, str]:

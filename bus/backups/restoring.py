@@ -22,6 +22,7 @@ from bus.cluster.peers import PeerKey
 from bus.domain.delivery.leases import retries_of, starting
 from bus.errors import BackupError
 from bus.files import make_directory, sync_directory
+from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.settings import Settings
 from bus.spool import is_live
@@ -245,6 +246,6 @@ def _explained(directory: Path, data: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BackupError(
-            f"{directory} is not restored to {data}: {error}",
+            f"{directory} is not restored to {data}: {error_text(error)}",
             hint="mend or empty the disk, then run the same command again: it goes on",
         ) from error

@@ -22,6 +22,7 @@ from bus.bootstrap.store import embedded
 from bus.databases import Advance, Still
 from bus.errors import BackupError
 from bus.files import open_private
+from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.settings import Settings
 from bus.spool.recovery import copying as spool_copying
@@ -176,7 +177,8 @@ def _explained(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise BackupError(
-            f"the backup in {directory} is not whole: {error}", hint=f"free space or mend the disk, then {again}"
+            f"the backup in {directory} is not whole: {error_text(error)}",
+            hint=f"free space or mend the disk, then {again}",
         ) from error
     except apsw.Error as error:
         raise BackupError(f"the backup in {directory} is not whole: {error}", hint=again) from error

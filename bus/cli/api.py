@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from bus.cli.unreachable import why_unreachable
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
 from bus.nearest import did_you_mean
+from bus.network.error_texts import error_text
 from bus.network.names import is_http_url
 
 if TYPE_CHECKING:
@@ -61,18 +61,20 @@ class Api:
     def __init__(self, url: str, api_key: str, *, timeout: float = _SECONDS, options: Sequence[str] = ()) -> None:
         import httpx  # noqa: PLC0415 - `bus --help` does without
 
+        from bus.network.certificates import with_expiry_date  # noqa: PLC0415
+
         if not is_http_url(url):
             raise ConfigurationError(f"--server {url!r} is not an http or https address", hint="http://127.0.0.1:8700")
         parts = urlsplit(url)
         self.url = url.rstrip("/")
         self.options = options
-        self._seconds = timeout
         self._httpx = httpx
         self._http = httpx.Client(
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
             timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
             trust_env=parts.hostname not in _LOOPBACK,
-            verify=parts.scheme == "https",  # reading the authorities' certificates takes 30 ms
+            # Reading the authorities' certificates takes 30 ms.
+            verify=with_expiry_date(httpx.create_ssl_context()) if parts.scheme == "https" else False,
         )
 
     def __enter__(self) -> Self:
@@ -157,9 +159,7 @@ class Api:
 
     def _silence(self, error: Exception) -> ReceiverUnavailable:
         hint = "check --server" if self.options else "start one with: bus up; or give --server"
-        return ReceiverUnavailable(
-            f"cannot reach {self.url}: {why_unreachable(error, self.url, self._seconds)}", hint=hint
-        )
+        return ReceiverUnavailable(f"cannot reach {self.url}: {error_text(error)}", hint=hint)
 
     def _json(self, response: httpx.Response) -> Any:
         if not response.content:

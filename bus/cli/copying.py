@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import typer
 
-from bus.cli.unreachable import why_unreachable
 from bus.domain.delivery.request import USER_AGENT, message_headers
 from bus.domain.message import Message
 from bus.domain.times import parse_time
+from bus.network.error_texts import error_text
 from bus.network.names import is_http_url
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Copying(NamedTuple):
         try:
             answer = self.http.post(self.url, content=message.body, headers=encoded)
         except httpx.HTTPError as error:
-            return f"no response: {why_unreachable(error, self.url, _PATIENCE)}"
+            return f"no response: {error_text(error)}"
         return f"{answer.status_code} in {(time.monotonic() - begun) * 1000:.0f} ms"
 
 

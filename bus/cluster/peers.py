@@ -160,7 +160,7 @@ class Peers:
         try:
             target = self._poster.target(f"{member.url}{path}", headers)
         except (EgressDenied, ValueError) as error:
-            raise _silent(member, repr(error), indeterminate=False) from error
+            raise _silent(member, str(error), indeterminate=False) from error
         turn = self._turns[member.url]
         try:
             async with asyncio.timeout(timeout):

@@ -68,12 +68,15 @@ _CERTIFICATE: Final = {  # OpenSSL's X509_V_ERR_*
     62: N_("TLS: certificate not valid for {host}"),
     64: N_("TLS: certificate not valid for {host}"),
 }
-_HANDSHAKE: Final = {  # OpenSSL's reasons
+_REASONS: Final = {  # OpenSSL's, of handshakes and of files
     "WRONG_VERSION_NUMBER": N_("TLS: {peer} does not use TLS"),
     "HTTP_REQUEST": N_("TLS: {peer} does not use TLS"),
     "UNSUPPORTED_PROTOCOL": N_("TLS: no common protocol version with {peer}"),
     "TLSV1_ALERT_PROTOCOL_VERSION": N_("TLS: no common protocol version with {peer}"),
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": N_("TLS: {peer} requires a client certificate"),
+    "NO_CERTIFICATE_OR_CRL_FOUND": N_("no certificate in the PEM file"),
+    "PEM_LIB": N_("not a PEM file with a certificate and its key"),
+    "KEY_VALUES_MISMATCH": N_("the private key is not the certificate's"),
     "TLSV1_ALERT_UNKNOWN_CA": N_("TLS: {peer} rejected the certificate: unknown authority"),
 }
 _SOMEONE: Final = sentence("the peer")
@@ -202,8 +205,8 @@ def _of_tls(error: Any, peer: str) -> Said | None:
         return sentence("TLS: certificate not valid: {why}", why=str(error.verify_message))
     if not error.reason:
         return sentence("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
-    if error.reason in _HANDSHAKE:
-        return sentence(_HANDSHAKE[error.reason], peer=peer or _SOMEONE)
+    if error.reason in _REASONS:
+        return sentence(_REASONS[error.reason], peer=peer or _SOMEONE)
     why = error.reason.replace("_", " ").lower()
     return sentence("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
 

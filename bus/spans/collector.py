@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from bus.errors import ConfigurationError
+from bus.network.error_texts import error_text
 from bus.sentences import Said, said_by, sentence
 from bus.spans.otlp import rejected_of
 
@@ -77,7 +78,7 @@ class HttpCollector:
         except TimeoutError:
             return Taken(sentence("it did not answer within {seconds} s", seconds=f"{self._within:g}"), may_repeat=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Taken(str(error) or type(error).__name__, may_repeat=True)
+            return Taken(error_text(error), may_repeat=True)
 
     async def close(self) -> None:
         """Close the connection."""

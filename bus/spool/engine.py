@@ -18,6 +18,7 @@ import apsw
 from bus.domain.delivery.quota import Room
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
+from bus.network.error_texts import error_text
 from bus.ports.spool import NewRecord, Record
 from bus.sentences import sentence
 from bus.spool.cursors import WINDOW, Cursors
@@ -62,7 +63,9 @@ class Engine:
             self._lock = OwnerLock.take(directory)
         except OSError as error:
             raise SpoolError(
-                sentence("the spool {directory} cannot be made: {error}", directory=str(directory), error=str(error))
+                sentence(
+                    "the spool {directory} cannot be made: {error}", directory=str(directory), error=error_text(error)
+                )
             ) from error
         self.failed: SpoolFailed | None = None
         self.closed = False
@@ -188,7 +191,7 @@ class Engine:
             try:
                 self._mark.empty()
             except OSError as error:
-                raise apsw.IOError(str(error)) from error
+                raise apsw.IOError(str(error_text(error))) from error
 
     def abort(self, *, keep: bool = False) -> list[Entry]:
         """Undo the transaction under way, if any; acks wait for the next one.

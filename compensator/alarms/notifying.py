@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from bus.network.error_texts import error_text
+
 MOST_BYTES: Final = 2**20
 """What is read of a service's answer."""
 NOT_ACCEPTED: Final = "-"
@@ -80,7 +82,7 @@ def main() -> None:
         else:
             said = _notify(msgspec.json.decode(asked, type=Notification))
     except Exception as error:  # noqa: BLE001 - a plugin of a library, whose errors are its own
-        said = f"{type(error).__name__}: {error}"
+        said = str(error_text(error))
     sys.stdout.write(said[:_LONGEST])
 
 

@@ -14,6 +14,7 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
+from bus.network.error_texts import error_text
 from bus.sentences import Said, sentence
 from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
@@ -70,7 +71,7 @@ class AppriseSending:
                 *_COMMAND, "notify", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError as error:  # no descriptor or memory for it
-            return sentence("it failed: {error}", error=str(error))
+            return sentence("it failed: {error}", error=error_text(error))
         try:
             async with asyncio.timeout(WITHIN):
                 said = (await process.communicate(notification))[0].decode("utf-8", "replace")

@@ -19,6 +19,7 @@ from bus.client.spooling.home import closed, orphans
 from bus.cluster.handover import WaitingHandover
 from bus.domain.health.vitals import ProducerFigures
 from bus.errors import BusError, SpoolClosed, SpoolLocked
+from bus.network.error_texts import error_text
 from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
@@ -134,10 +135,11 @@ class SweeperService:
         except SpoolLocked:
             _log.info("the process of %s is back", directory)
         except (BusError, OSError) as error:
-            self._orphans.attempted(directory, None, str(error))
-            _log.warning("the orphaned queue %s stays as it is: %s", directory, error)
+            text = str(error_text(error))
+            self._orphans.attempted(directory, None, text)
+            _log.warning("the orphaned queue %s stays as it is: %s", directory, text)
         except Exception as error:  # noqa: BLE001 - the other directories are swept
-            self._orphans.attempted(directory, None, str(error))
+            self._orphans.attempted(directory, None, str(error_text(error)))
             _log.exception("the orphaned queue %s stays as it is", directory)
 
     async def _empty(self, directory: Path) -> None:

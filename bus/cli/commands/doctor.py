@@ -20,6 +20,7 @@ from bus.cli.options import DEFAULT_URL, AsJson, Server
 from bus.cli.output import console, plain, print_json
 from bus.cli.permissions import close, opened
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
+from bus.network.error_texts import error_text
 
 if TYPE_CHECKING:
     from bus.settings import Settings
@@ -149,7 +150,7 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
     try:
         found = opened(directory)
     except OSError as error:
-        return Check(name, ok=False, detail=f"{directory} cannot be looked at: {error}", do=_AS_OWNER)
+        return Check(name, ok=False, detail=f"{directory} cannot be looked at: {error_text(error)}", do=_AS_OWNER)
     if not found:
         return Check(name, ok=True, detail=f"what is in {directory} is its owner's alone")
     said = f"{len(found)} files and directories of {directory} are open to other users"
@@ -158,7 +159,7 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
     try:
         close(found)
     except OSError as error:
-        return Check(name, ok=False, detail=f"{said}: {error}", do=_AS_OWNER)
+        return Check(name, ok=False, detail=f"{said}: {error_text(error)}", do=_AS_OWNER)
     return Check(name, ok=True, detail=f"{said} no more")
 
 

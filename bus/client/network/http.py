@@ -18,6 +18,7 @@ import msgspec
 
 from bus.domain.headers import FALLBACK
 from bus.domain.queue_report import HEADER, SOURCE, QueueReport
+from bus.network.error_texts import error_text
 
 if TYPE_CHECKING:
     import ssl
@@ -181,7 +182,7 @@ class ReceiverClient:
             limits=httpx.Limits(max_connections=1, keepalive_expiry=3.0),
             # A proxy of the environment is for other machines.
             trust_env=urlsplit(url).hostname not in _LOOPBACK,
-            verify=True if urlsplit(url).scheme == "https" else _unused_context(),
+            verify=_verifying_context() if urlsplit(url).scheme == "https" else _unused_context(),
         )
 
     def post(
@@ -208,9 +209,9 @@ class ReceiverClient:
             with self._http.stream("POST", self._address, content=b"\n".join(lines), headers=headers) as response:
                 return self._read(response, heads)
         except (httpx.WriteTimeout, httpx.ReadTimeout) as error:
-            return Reply(None, f"no answer within {self._timeout:g} s ({type(error).__name__})", splits=True)
+            return Reply(None, str(error_text(error)), splits=True)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Reply(None, f"no answer ({type(error).__name__}: {error})")
+            return Reply(None, str(error_text(error)))
 
     def ship(self, lines: bytes) -> Shipped:
         """Ship blocks of trace events; raises nothing that a network or a peer can cause."""
@@ -219,7 +220,7 @@ class ReceiverClient:
             with self._http.stream("POST", self._events_address, content=lines) as response:
                 body = self._body(response) or b""
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Shipped(0, f"no answer ({type(error).__name__}: {error})")
+            return Shipped(0, str(error_text(error)))
         wait = _retry_after(response.headers.get("retry-after"), self._clock.now())
         return Shipped(response.status_code, _refusal(response, body), wait)
 
@@ -231,7 +232,7 @@ class ReceiverClient:
             with self._http.stream(method, self._url + path, content=content, headers=headers) as response:
                 body = self._body(response) or b""
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Answer(0, Reason(detail=f"no answer ({type(error).__name__}: {error})"))
+            return Answer(0, Reason(detail=str(error_text(error))))
         return Answer(response.status_code, _reason(response, body), body)
 
     def close(self) -> None:
@@ -276,6 +277,15 @@ def _user_agent() -> str:
         own = "unknown"
     host = _NO_NAME.sub("", socket.gethostname())[:_LONGEST_HOST]
     return f"pier-python/{own} (host {host}; python {platform.python_version()})"
+
+
+def _verifying_context() -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities that httpx does."""
+    import httpx  # noqa: PLC0415 - not for a process that sends nothing
+
+    from bus.network.certificates import with_expiry_date  # noqa: PLC0415
+
+    return with_expiry_date(httpx.create_ssl_context())
 
 
 @cache

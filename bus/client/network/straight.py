@@ -15,6 +15,7 @@ from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, Prepared
 from bus.client.spooling.line import decode_head
 from bus.errors import SpoolError
+from bus.network.error_texts import error_text
 
 _log = logging.getLogger("bus.client")
 Verdict = Future[str]
@@ -158,7 +159,7 @@ class Straight:
         try:
             reply = self._speak([prepared for prepared, _ in taken])
         except Exception as error:  # noqa: BLE001 - it is each sender's
-            reply = Reply(None, f"{type(error).__name__}: {error}")
+            reply = Reply(None, str(error_text(error)))
         if reply.results is None and reply.splits and reply.status and len(taken) > 1:
             for one in taken:  # a single line may be the cause
                 self._post([one])

@@ -12,6 +12,7 @@ import msgspec
 
 from bus.errors import NotLeader, SpoolFailed
 from bus.files import write_whole
+from bus.network.error_texts import error_text
 
 _log = logging.getLogger("bus.client")
 _FILE: Final = "producing.json"
@@ -94,7 +95,7 @@ class Marker:
         try:
             write_whole(self._directory / _FILE, msgspec.json.encode(sorted(codes)))
         except OSError as error:
-            raise SpoolFailed(f"{self._directory} does not take which leases it has: {error}") from error
+            raise SpoolFailed(f"{self._directory} does not take which leases it has: {error_text(error)}") from error
         self._codes = codes
 
 

@@ -12,6 +12,7 @@ from kazoo.protocol.connection import RWServerAvailable
 from kazoo.retry import ForceRetryError, InterruptedError, RetryFailedError  # noqa: A004 - kazoo's own
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.network.error_texts import error_text
 from bus.sentences import Said, sentence
 
 # What is the case with a znode: the call that compares knows what to make of it.
@@ -96,14 +97,14 @@ def unreached(what: str) -> StoreUnavailable:
 def translate(error: Exception, what: str, *, changes: bool) -> StoreError:
     """Return the bus's error for one of kazoo's; of a change that got no answer it says that nobody knows."""
     if isinstance(error, (*UNAVAILABLE, *BARE)):
-        return _unanswered(what, _brief(error), changes=changes)
+        return _unanswered(what, error_text(error), changes=changes)
     if isinstance(error, FORBIDDEN):
         return StoreError(
-            sentence("ZooKeeper does not allow this ({what}): {error}", what=what, error=_brief(error)),
+            sentence("ZooKeeper does not allow this ({what}): {error}", what=what, error=error_text(error)),
             hint=sentence("give the bus all rights below its path, without a login, and quota enough"),
         )
     return StoreError(
-        sentence("ZooKeeper cannot do this ({what}): {error}", what=what, error=_brief(error)), hint=_DEFECT
+        sentence("ZooKeeper cannot do this ({what}): {error}", what=what, error=error_text(error)), hint=_DEFECT
     )
 
 
@@ -129,8 +130,3 @@ def _unanswered(what: str, why: Said, *, changes: bool) -> StoreUnavailable:
         "ZooKeeper does not answer ({what}): {error}; whether it was done is not known", what=what, error=why
     )
     return StoreUnavailable(said, hint=_LOOK_AND_READ)
-
-
-def _brief(error: Exception) -> str:
-    text = str(error)
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -22,6 +22,8 @@ from joserfc.errors import BadSignatureError, ExpiredTokenError, InvalidKeyIdErr
 from joserfc.jwk import KeySet
 
 from bus.errors import AccessDenied, EgressDenied, IssuerUnavailable
+from bus.network.certificates import with_expiry_date
+from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.ports.clock import Clock
 from bus.security.egress import EgressPolicy
@@ -124,7 +126,7 @@ class Provider:
                 return found
         except (TimeoutError, httpx.HTTPError) as error:
             asking.close()
-            _log.warning("the OpenID Connect provider does not answer: %s", type(error).__name__)
+            _log.warning("the OpenID Connect provider does not answer: %s", error_text(error))
             raise _away("it does not answer") from error
 
     async def _exchange(self, code: str, flow: Flow, redirect_uri: str) -> dict[str, Any]:
@@ -287,12 +289,12 @@ async def _ask(method: str, url: str, **more: Any) -> tuple[int, dict[str, Any]]
 @cache
 def _tls() -> ssl.SSLContext:
     """Read the authorities' certificates once: it takes long."""
-    return httpx.create_ssl_context()
+    return with_expiry_date(httpx.create_ssl_context())
 
 
 def _told(error: Exception) -> str:
     claim = getattr(error, "claim", None)
-    return f"the claim {claim!r} is wrong" if claim else type(error).__name__
+    return f"the claim {claim!r} is wrong" if claim else str(error_text(error))
 
 
 def _away(what: str, *, hint: str = "") -> IssuerUnavailable:

@@ -12,6 +12,7 @@ import apsw
 
 from bus.errors import SpoolError, SpoolFailed
 from bus.files import sync_directory
+from bus.network.error_texts import error_text
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, SpoolFile, TallyRow
 from bus.spool.options import Options
@@ -57,7 +58,9 @@ def restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolF
     except (apsw.Error, OSError) as error:
         if isinstance(error, apsw.IOError):
             mark_failed(directory, str(error))
-        raise SpoolFailed(f"the spool {directory} cannot be opened: {error}", hint="Check the disk.") from error
+        raise SpoolFailed(
+            f"the spool {directory} cannot be opened: {error_text(error)}", hint="Check the disk."
+        ) from error
 
 
 def _restore(directory: Path, options: Options, cursors: Cursors) -> tuple[SpoolFile, bool]:

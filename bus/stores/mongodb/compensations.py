@@ -17,7 +17,7 @@ from bus.ports.store import NEVER, KeyRows, Unfinished
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.forms import Damaged, damaged
 from bus.stores.mongodb.indexes import COMPENSATIONS
 from bus.stores.mongodb.inserting import MOST_BYTES, insert_new, slices
 from bus.stores.mongodb.names import label_of, lane_name, lane_of
@@ -352,7 +352,7 @@ def _row(form: Form) -> Compensation:
             msgspec.convert([given["message_ref"], given["message_bytes"]], tuple[str, int])
         return msgspec.convert([given[name] for name in Compensation.__struct_fields__], Compensation)
     except (KeyError, msgspec.ValidationError) as error:
-        raise Damaged(f"{type(error).__name__}: {error}") from error
+        raise damaged(error) from error
 
 
 def _fence(row: Compensation) -> Form:

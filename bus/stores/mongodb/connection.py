@@ -18,6 +18,7 @@ from pymongo.read_concern import ReadConcern
 
 from bus.call_watch import CallHangs, CallWatch
 from bus.errors import ConfigurationError
+from bus.network.error_texts import error_text
 from bus.stores.mongodb.errors import translate, translating
 
 Form = dict[str, Any]
@@ -109,7 +110,7 @@ class Connection:
             return client, client[self._name] if self._name else client.get_default_database(DATABASE)
         except (DriverConfigurationError, InvalidName, InvalidURI, UserWarning, ValueError) as error:
             # No password in a log.
-            why = type(error).__name__ if "@" in self._url else f"{type(error).__name__}: {error}"
+            why = "a part of it is invalid" if "@" in self._url else error_text(error)
             raise ConfigurationError(
                 f"the store's URL cannot be used: {why}",
                 hint="write it as mongodb://USER:PASSWORD@HOST:PORT/DATABASE?replicaSet=NAME, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,6 +12,7 @@ import pymongo.errors as driver
 from dns.exception import DNSException
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.network.error_texts import error_text, plain_text
 from bus.sentences import sentence
 
 DUPLICATE_KEY: Final = 11000
@@ -72,6 +74,7 @@ _RETRIABLE_CODES: Final = frozenset(
     {6, 7, 24, 43, 46, 50, 64, 89, 91, 100, 112, 133, 134, 175, 189, 202, 237, 246, 262, 462}
     | {9001, 10058, 10107, 11600, 11601, 11602, 13388, 13435, 13436, 14031}
 )
+_LIMITS: Final = re.compile(r" ?\(configured timeouts: [^)]*\)|, Timeout: [\d.]+s")
 _LOGIN: Final = frozenset({13, 18, 8000})
 _WAIT: Final = sentence("the writes stay in the spool; check that the server runs and can be reached, and its disk")
 _DEFECT: Final = sentence(
@@ -165,5 +168,5 @@ def _weight(part: Any) -> int:
 
 
 def _brief(error: Exception) -> str:
-    text = str(error).partition(", Topology Description")[0]
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    text = _LIMITS.sub("", str(error).partition(", Topology Description")[0])
+    return plain_text(text[:300]) or str(error_text(error))

@@ -30,6 +30,13 @@ class Damaged(Exception):
     """A document is not one that this bus can read; the text says what is wrong with it."""
 
 
+def damaged(error: Exception) -> Damaged:
+    """Return the error of a document for one that its fields gave."""
+    if isinstance(error, KeyError):
+        return Damaged(f"field {error} missing")
+    return Damaged(str(error))
+
+
 def trace_form(trace: Trace, body: str) -> Form:
     """Return a trace's document without its revision; ``body`` is the reference of the message's body."""
     form: Form = {
@@ -74,7 +81,7 @@ def read_trace(form: Form) -> Trace:
             trace.body_bytes = _typed(form["body"]["bytes"], int)
             read_body_reference(form)
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise Damaged(f"{type(error).__name__}: {error}") from error
+        raise damaged(error) from error
     return trace
 
 
@@ -131,7 +138,7 @@ def read_failures(form: Form) -> list[FailureGroup]:
     try:
         return [_read_failure(form, each) for each in _typed(form.get("failures", []), list)]
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise Damaged(f"{type(error).__name__}: {error}") from error
+        raise damaged(error) from error
 
 
 def _read_failure(form: Form, failure: Form) -> FailureGroup:

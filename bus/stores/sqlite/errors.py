@@ -9,6 +9,7 @@ from typing import Final
 import apsw
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.network.error_texts import error_text
 from bus.sentences import sentence
 
 # The file, the disk or another process is in the way: the same call may succeed later.
@@ -68,12 +69,12 @@ def translate(error: apsw.Error, name: str) -> StoreError:
     """Return the store's error for one of apsw's that a file gave."""
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(
-            sentence("store file {name} does not answer: {error}", name=name, error=str(error)),
+            sentence("store file {name} does not answer: {error}", name=name, error=error_text(error)),
             hint=sentence("check the disk's free space and who else has the file open; writes stay in the spool"),
         )
     if isinstance(error, DAMAGED):
         return StoreError(
-            sentence("store file {name} is damaged: {error}", name=name, error=str(error)),
+            sentence("store file {name} is damaged: {error}", name=name, error=error_text(error)),
             hint=sentence(
                 "stop the bus, move the files that begin with {name} away, and restore them from a "
                 "backup, or let the bus make new ones",
@@ -81,7 +82,7 @@ def translate(error: apsw.Error, name: str) -> StoreError:
             ),
         )
     return StoreError(
-        sentence("store file {name} refused: {error}", name=name, error=str(error)),
+        sentence("store file {name} refused: {error}", name=name, error=error_text(error)),
         hint=sentence("this is a defect of the bus; please report it"),
     )
 
@@ -95,6 +96,6 @@ def translating(name: str) -> Iterator[None]:
         raise translate(error, name) from error
     except OSError as error:
         raise StoreUnavailable(
-            sentence("store file {name} cannot be reached: {error}", name=name, error=str(error)),
+            sentence("store file {name} cannot be reached: {error}", name=name, error=error_text(error)),
             hint=sentence("check the disk and the permissions of the store's directory; writes stay in the spool"),
         ) from error

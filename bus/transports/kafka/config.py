@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from bus.errors import ConfigurationError
+from bus.network.certificates import with_expiry_date
+from bus.network.error_texts import error_text
 
 _SERVER: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORT: Final = 9092
@@ -158,14 +160,14 @@ class KafkaConfig:
 
     def _trust(self) -> ssl.SSLContext:
         try:
-            trust = ssl.create_default_context(cafile=self.ca_file)
+            trust = with_expiry_date(ssl.create_default_context(cafile=self.ca_file))
         except OSError as error:
-            raise ConfigurationError(f"kafka: ca_file {self.ca_file}: {error}") from error
+            raise ConfigurationError(f"kafka: ca_file {self.ca_file}: {error_text(error)}") from error
         if self.cert_file is not None:
             try:
                 trust.load_cert_chain(self.cert_file, self.key_file)
             except OSError as error:
-                raise ConfigurationError(f"kafka: cert_file {self.cert_file}: {error}") from error
+                raise ConfigurationError(f"kafka: cert_file {self.cert_file}: {error_text(error)}") from error
         return trust
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Final
 from aiokafka import errors as kafka
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.network.error_texts import error_text, peer_name
 from bus.sentences import Said, sentence
 
 CREDENTIALS: Final = (
@@ -52,6 +54,8 @@ _NEEDED: Final = (
     "Create, Describe, DescribeConfigs, AlterConfigs, Read and Write on its topics, "
     "Read, Describe and Delete on its groups"
 )
+_ADDRESS: Final = re.compile(r"\('([^']+)', (\d+), <AddressFamily")
+"""A server in the text that none of those given was reached."""
 _HINTS: Final = (
     (CREDENTIALS, sentence("check the user name, the password, the SASL mechanism and the file of authorities")),
     (PERMISSION, sentence("grant the bus's user {rights}", rights=_NEEDED)),
@@ -78,11 +82,11 @@ def transport_error(error: BaseException, doing: Said) -> TransportError:
     return TransportUnavailable(said)
 
 
-def describe(error: BaseException) -> str:
-    """Return an error in one line."""
-    if isinstance(error, TimeoutError) and not str(error):
-        return "no answer in time"
-    return " ".join(str(error).split()) or type(error).__name__
+def describe(error: BaseException) -> Said:
+    """Return an error of the client library as a text for people."""
+    if found := _ADDRESS.findall(str(error)):
+        return sentence("no answer from {peers}", peers=", ".join(peer_name(host, int(port)) for host, port in found))
+    return error_text(error)
 
 
 @contextmanager

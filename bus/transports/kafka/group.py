@@ -167,7 +167,7 @@ class Membership:
             return
         error = part.exception()
         if isinstance(error, _TROUBLE):
-            text = describe(error)
+            text = str(describe(error))
             level = logging.DEBUG if text == self._trouble else logging.INFO
             _log.log(level, "kafka: group %s is joined again: %s", self._group.name, text)
             self._trouble = text

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus.errors import ConfigurationError
+from bus.network.certificates import with_expiry_date
+from bus.network.error_texts import error_text
 
 _PORTS: Final = range(1, 65536)
 
@@ -135,10 +137,10 @@ def verifying(authority: Path | None) -> ssl.SSLContext:
         The file cannot be read or has no certificate.
     """
     try:
-        return ssl.create_default_context(cafile=authority)
+        return with_expiry_date(ssl.create_default_context(cafile=authority))
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
-            f"cannot read certificates from {authority}: {error}", hint="give a PEM file of the authority"
+            f"cannot read certificates from {authority}: {error_text(error)}", hint="give a PEM file of the authority"
         ) from error
 
 

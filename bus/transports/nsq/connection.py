@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from bus.network.error_texts import error_text
 from bus.sentences import sentence
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
@@ -165,7 +166,7 @@ class Connection(asyncio.Protocol):
                 sentence(
                     "the connection to {address} was lost: {error}",
                     address=str(self.address),
-                    error=str(exc) if exc else sentence("nsqd closed it"),
+                    error=error_text(exc, str(self.address)) if exc else sentence("nsqd closed it"),
                 )
             )
         fault = NotNsq if isinstance(self._why, NotNsq) else Disconnected
@@ -238,7 +239,11 @@ class Connection(asyncio.Protocol):
             self.connection_lost(None)  # the loop tells only its TLS layer
             if isinstance(error, ssl.SSLError):
                 raise Denied(
-                    sentence("no TLS with {address}: {error}", address=str(self.address), error=str(error))
+                    sentence(
+                        "no TLS with {address}: {error}",
+                        address=str(self.address),
+                        error=error_text(error, str(self.address)),
+                    )
                 ) from error
             raise
         self._transport = cast("asyncio.Transport", encrypted)
@@ -320,11 +325,11 @@ async def connect(address: Address, config: NsqConfig, *, is_extended: bool = Fa
         raise Denied(sentence("{address} refuses: {error}", address=str(address), error=str(error))) from error
     except OSError as error:
         raise Disconnected(
-            sentence("cannot reach {address}: {error}", address=str(address), error=str(error.strerror or error))
+            sentence("cannot reach {address}: {error}", address=str(address), error=error_text(error, str(address)))
         ) from error
     except (UnicodeError, OverflowError) as error:  # a name or a port that no network has
         raise Disconnected(
-            sentence("cannot reach {address}: {error}", address=str(address), error=str(error))
+            sentence("cannot reach {address}: {error}", address=str(address), error=error_text(error))
         ) from error
     else:
         ready, connection = connection, None

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.transports.rabbitmq.config import Host
 
@@ -87,6 +88,10 @@ class Addresses:
             async with asyncio.timeout(self._within):
                 found = await self._lookup(host.name, host.port)
         except OSError as error:  # a TimeoutError is one
-            _log.warning("%s has no address: %s", host.name, error or f"no answer within {self._within:g} s")
+            _log.warning(
+                "%s has no address: %s",
+                host.name,
+                error_text(error, host.name) if str(error) else f"no answer within {self._within:g} s",
+            )
             return []
         return [Address(host.name, ip, host.port) for ip in dict.fromkeys(found)]

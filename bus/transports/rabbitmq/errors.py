@@ -24,6 +24,7 @@ from aiormq.exceptions import (
 )
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.network.error_texts import error_text
 from bus.sentences import Said, Sentence, sentence
 
 _CREDENTIALS: Final = sentence("check user and password in the cluster's URL")
@@ -53,7 +54,7 @@ class Missing(TransportUnavailable):
 
 def translated(error: BaseException, doing: Said) -> TransportError:
     """Return the project's error for something that the client library raised while ``doing``."""
-    said = str(error) or type(error).__name__
+    said = error_text(error)
     for kind, hint in REFUSALS.items():
         if isinstance(error, kind):
             return TransportRefused(sentence("{doing}: RabbitMQ refused: {said}", doing=doing, said=said), hint=hint)

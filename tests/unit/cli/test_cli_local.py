@@ -118,7 +118,7 @@ def test_drain_without_a_receiver(cli: Cli, tmp_path: Path) -> None:
     left(tmp_path, "a")
     ran = cli("spool", "drain", str(tmp_path), "--url", "http://127.0.0.1:9", "--json")
     assert ran.code == 1
-    assert "no answer" in ran.json["items"][0]["problem"]
+    assert ran.json["items"][0]["problem"] == "connection refused by 127.0.0.1:9"
 
 
 def test_drain_leaves_a_live_process_alone(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bus.domain.routing.answers import Answer as Lookup
 from bus.domain.routing.answers import Unreadable, read_answer
 from bus.domain.routing.listlookup import PATH, Listed, read_listed
 from bus.domain.routing.rooms import Access
+from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.sentences import sentence
 from bus.transports.nsq.config import Address, NsqConfig
@@ -259,9 +260,13 @@ class NsqHttp:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             self._encrypted.pop(peer, None)  # the port may be another one after a restart
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
-                raise Denied(sentence("no TLS with {address}: {error}", address=str(peer), error=str(error))) from error
+                raise Denied(
+                    sentence("no TLS with {address}: {error}", address=str(peer), error=error_text(error, str(peer)))
+                ) from error
             raise Disconnected(
-                sentence("cannot reach http://{address}: {error}", address=str(peer), error=str(error))
+                sentence(
+                    "cannot reach http://{address}: {error}", address=str(peer), error=error_text(error, str(peer))
+                )
             ) from error
         if response.is_success:
             return response.content

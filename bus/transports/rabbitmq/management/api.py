@@ -17,6 +17,7 @@ import msgspec
 
 from bus.domain.health.vitals import BrokerFigures, NodeFigures
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.sentences import sentence
 from bus.transports.rabbitmq.management.config import ManagementUrl
@@ -158,7 +159,7 @@ class Management:
             content = await self._read(f"{url}?{urlencode(query)}")
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
             raise TransportUnavailable(
-                sentence("{url} does not answer: {error}", url=url, error=str(error) or type(error).__name__)
+                sentence("{url} does not answer: {error}", url=url, error=error_text(error))
             ) from error
         try:
             return msgspec.json.decode(content, type=kind)

@@ -132,3 +132,12 @@ async def test_a_deadline_is_unavailable_and_a_cancellation_passes() -> None:
         raise asyncio.CancelledError
     with pytest.raises(KeyError), translating("read"):
         raise KeyError("a defect is not hidden")
+
+
+def test_a_server_that_is_not_reached_is_named_without_the_words_of_the_driver() -> None:
+    raw = (
+        "127.0.0.1:9: [Errno 111] Connection refused (configured timeouts: socketTimeoutMS: 20000.0ms, "
+        "connectTimeoutMS: 20000.0ms), Timeout: 2.0s, Topology Description: <TopologyDescription id: 1>"
+    )
+    error = translate(driver.ServerSelectionTimeoutError(raw), "read documents")
+    assert str(error) == "MongoDB does not answer (read documents): connection refused by 127.0.0.1:9"
