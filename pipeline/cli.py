@@ -80,9 +80,10 @@ def connectors(
     folder: Annotated[Path, typer.Argument(help="Where to put the jars: a folder for them alone, new or not.")],
     as_json: AsJson = False,
 ) -> None:
-    """Have Maven copy Spark's connectors to Kafka, MongoDB and S3 into a folder, in place of the jars that are there.
+    """Download Spark's connectors into a folder.
 
-    A folder that has anything but jars is refused, and left as it is.
+    Maven copies the connectors to Kafka, MongoDB and S3, and replaces the jars in the folder. A folder that contains
+    other files is refused and not changed.
     """
     from bus.cli.output import print_json  # noqa: PLC0415
     from pipeline.connectors import install  # noqa: PLC0415
@@ -96,10 +97,10 @@ def connectors(
 
 @app.command(epilog="Example:  bus pipeline prepare")
 def prepare(*, as_json: AsJson = False) -> None:
-    """Have Java keep Spark's classes in a file of 150 MB, so that Spark starts in half of the time on this machine.
+    """Cache Spark's classes, so that Spark starts faster.
 
-    It is in ~/.cache/pier/java, or $XDG_CACHE_HOME/pier/java, and may be deleted at any time. It is for this Java and
-    this Spark: with others Java refuses it, and this command is to be run again.
+    The file of 150 MB halves the start time on this host. It is in ~/.cache/pier/java, or $XDG_CACHE_HOME/pier/java,
+    and can be deleted at any time. It is for one version of Java and Spark: run this command again after an upgrade.
     """
     with _spark():
         from pipeline.commands.preparing import run  # noqa: PLC0415
@@ -130,7 +131,7 @@ def rollup(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn trace events into rollups, as they come."""
+    """Aggregate trace events into rollups as they arrive."""
     with _spark():
         from pipeline.commands.rolling import RollupOptions, run  # noqa: PLC0415
     place, pace = checkpoint or f"{lake}/_checkpoints", 0 if once else every
@@ -151,9 +152,10 @@ def serve(
     as_json: AsJson = False,
     server: Server,
 ) -> None:
-    """Stay: roll up as events come; reconcile, judge, compact, baseline and archive by the clock or when people want.
+    """Run the rollup, and all other jobs on a schedule.
 
-    What runs when is in the table pipeline of bus.toml; how it goes is on the page Pipeline of the admin.
+    The jobs reconcile, judge, compact, baseline and archive run on the schedule in the table pipeline of bus.toml, and
+    on request. Their state is on the page Pipeline of the admin.
     """
     with _spark():
         from bus.settings import load_settings  # noqa: PLC0415
@@ -169,7 +171,7 @@ def serve(
 @app.command(epilog="Example:  bus pipeline rebuild --lake lake")
 @grouped
 def rebuild(lake: LakeRoot, *, session: SessionOptions, as_json: AsJson = False) -> None:
-    """Build the rollups of this version of the job again, from the events that are kept in the lake."""
+    """Rebuild the rollups from the events in the lake."""
     with _spark():
         from pipeline.commands.rebuilding import run  # noqa: PLC0415
     run(lake, session, as_json=as_json)
@@ -185,7 +187,10 @@ def compact(
     keep: Annotated[bool, typer.Option("--keep", help="Remove nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put the stream's small commits together, those of an hour to one, and remove what was replaced long ago."""
+    """Merge small commits and remove replaced files.
+
+    The commits of an hour become one.
+    """
     with _spark():
         from pipeline.commands.compacting import run  # noqa: PLC0415
     run(lake, older_than=older_than, grace=None if keep else vacuum, as_json=as_json)
@@ -204,7 +209,10 @@ def archive(
     output: Output,
     server: Server,
 ) -> None:
-    """Move old messages with their attempts from the store to the lake: verified there, then dropped by the bus."""
+    """Move old messages from the store to the lake.
+
+    Messages with their attempts are verified in the lake before the bus drops them.
+    """
     with _spark():
         from pipeline.commands.archiving import ArchiveOptions, run  # noqa: PLC0415
     options = ArchiveOptions(store, lake, older_than, server.url, server.key, keep, dry_run)
@@ -219,7 +227,7 @@ def find(
     *,
     output: Output,
 ) -> None:
-    """Show a message of the archive, with its body and what became of it."""
+    """Show an archived message with its body and deliveries."""
     with _spark():
         from pipeline.commands.finding import run  # noqa: PLC0415
     run(lake, message_id, output=output)
@@ -249,10 +257,10 @@ def reconcile(
     output: Output,
     server: Server,
 ) -> int:
-    """Prove that nothing was lost, or list every delivery that is missing (exit 1).
+    """Prove that no message was lost, or list missing ones.
 
-    Where nothing could be judged, as when no rollup has run since, that is said (exit 3); and where nothing is missing
-    but events tell of ends that the store does not have (exit 4).
+    Exit 0: proven. 1: deliveries are missing. 3: not enough data, for example no rollup since. 4: nothing is missing,
+    but events contain outcomes that the store lacks.
     """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
@@ -286,7 +294,10 @@ def replay(
     as_json: AsJson = False,
     server: Server,
 ) -> None:
-    """Send messages of archive and store again, as new messages that are marked as copies (exit 1: some rejected)."""
+    """Send messages of archive and store again, as copies.
+
+    The copies are new messages with a mark. Exit 1: some were rejected.
+    """
     with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
@@ -318,7 +329,10 @@ def baseline(
     session: SessionOptions,
     output: Output,
 ) -> None:
-    """Find out what is usual in each hour of the week: volume, latency and failures, as limits for alarms."""
+    """Compute the norms of each hour of the week.
+
+    Norms of volume, latency and failures are limits for alarms.
+    """
     with _spark():
         from bus.cli.options import read_time  # noqa: PLC0415
         from pipeline.commands.baselining import BaselineOptions, run  # noqa: PLC0415
@@ -331,9 +345,10 @@ def baseline(
 @app.command(epilog=_JUDGE)
 @grouped
 def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output: Output, server: Server) -> int:
-    """List what was outside of its norms in two of the last three whole hours (exit 1).
+    """List deviations from the norms in the last hours.
 
-    Where nothing could be judged, as when there are no norms yet or no rollup has run since, that is said (exit 3).
+    A deviation is outside of its norms in two of the last three full hours. Exit 0: no deviations. 1: deviations. 3:
+    not enough data, for example no norms yet or no rollup since.
     """
     with _spark():
         from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415

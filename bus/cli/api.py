@@ -1,4 +1,4 @@
-"""Calls of the bus's HTTP API, with every failure as one error that says what to do."""
+"""Calls to the HTTP API of the bus; every failure is one error with a hint."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SECONDS: Final = 30.0
 _CONNECT_SECONDS: Final = 5.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _HINTS: Final = {
-    401: "give --api-key or set BUS_API_KEY; make one with: bus key create",
-    403: "this key may not do that; make another with: bus key create",
+    401: "give --api-key or set BUS_API_KEY; create a key with: bus key create",
+    403: "the key lacks this permission; create another one with: bus key create",
 }
 _OK: Final = range(200, 300)
 NOT_FOUND: Final = 404
@@ -94,21 +94,21 @@ class Api:
         query: Mapping[str, object] | None = None,
         suggest: bool = True,
     ) -> Any:
-        """Make a call and return the answer's JSON, None when it has none.
+        """Make a call and return the JSON of the response, None if it has no content.
 
         Parameters
         ----------
         body, content
-            Something to encode as JSON, or bytes as they are.
+            A value to encode as JSON, or bytes to send unchanged.
         suggest
-            Look, when a destination or subscription is not there, for one of a name that is like it.
+            If a destination or subscription does not exist, look for one with a similar name.
 
         Raises
         ------
         ReceiverUnavailable
-            No answer, 429 or 5xx.
+            No response, 429 or 5xx.
         ReceiverRefused
-            Any other refusal; ``status`` tells which.
+            Any other error status, in ``status``.
         """
         if body is not None:
             content = msgspec.json.encode(body)
@@ -126,7 +126,7 @@ class Api:
         return self._json(response)
 
     def meant(self, path: str) -> str:
-        """Ask which destination or subscription somebody meant; empty when nobody can tell."""
+        """Return which existing destination or subscription a path probably means; empty if none is similar."""
         named = _NAMED.match(path)
         if named is None:
             return ""
@@ -142,7 +142,7 @@ class Api:
 
     @contextmanager
     def download(self, path: str, query: Mapping[str, object]) -> Iterator[Iterator[bytes]]:
-        """Give the pieces of a file, however long it takes to make it; raises as ``call`` does, also in the middle."""
+        """Yield the parts of a file, without a limit of time; raises as ``call`` does, also after the first parts."""
         begun = False
         waits = self._httpx.Timeout(None, connect=_CONNECT_SECONDS)
         try:
@@ -174,8 +174,8 @@ class Api:
         try:
             said = msgspec.json.decode(response.content, type=_Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = _Problem(detail=f"{self.url} answered {status} {response.reason_phrase}")
-        message = said.detail or said.title or f"{self.url} answered {status}"
+            said = _Problem(detail=f"{self.url} responded {status} {response.reason_phrase}")
+        message = said.detail or said.title or f"{self.url} responded {status}"
         kind = ReceiverUnavailable if status == 429 or status >= 500 else ReceiverRefused  # noqa: PLR2004
         hint = " ".join(filter(None, (meant, _HINTS.get(status) or said.hint)))
         if self.options and _COMMAND.search(hint):
@@ -184,10 +184,10 @@ class Api:
 
 
 def cut_off(url: str) -> ReceiverUnavailable:
-    """Return the error for a file that is not whole."""
+    """Return the error for an incomplete file."""
     return ReceiverUnavailable(
-        f"{url} ended the file in the middle: what is there of it is not whole",
-        hint="look at the bus's log and bus doctor, then export again",
+        f"{url} closed the connection before the end of the file; the file is incomplete",
+        hint="check the log of the bus and bus doctor, then export again",
     )
 
 
@@ -211,7 +211,7 @@ def message_path(message_id: str) -> str:
 
 
 def put_or_patch(api: Api, path: str, fields: Mapping[str, object]) -> Any:
-    """Make a resource with these fields, or change only these fields of one that is there."""
+    """Create a resource with these fields, or change only these fields of an existing one."""
     try:
         api.call("GET", path, suggest=False)
     except ReceiverRefused as error:

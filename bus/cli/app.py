@@ -1,4 +1,4 @@
-"""The tree of commands; one command is loaded alone, since each process is only one of them."""
+"""The tree of commands; only the command that runs is loaded."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _RESEND = """\b
 Examples:
   bus resend 019a2f4e-0000-7000-8000-000000000000
   bus resend --destination orders --status dead --from 2h --to 1h --dry-run
-  bus resend 019a2f4e-0000-7000-8000-000000000000 --edit order.json --reason "the sku was wrong"
+  bus resend 019a2f4e-0000-7000-8000-000000000000 --edit order.json --reason "wrong sku"
   bus resend --pause 019a2f4e-0000-7000-8000-000000000000"""
 
 _DISCARD = """\b
 Examples:
   bus discard orders coupons --status dead --dry-run
-  bus discard orders coupons --to 1h --reason "these coupons are void"
+  bus discard orders coupons --to 1h --reason "coupons are void"
   bus resend --rerun 019a2f4e-0000-7000-8000-000000000000"""
 _APPLY = """\b
 Examples:
@@ -64,7 +64,7 @@ Examples:
 
 
 class _Command(NamedTuple):
-    """A command: the module in which it is a function of this name, and what is below its help."""
+    """A command: the module with the function of this name, and the text below its help."""
 
     module: str
     epilog: str
@@ -106,10 +106,10 @@ _COMMANDS: Final = {
 
 
 def tree(wanted: str = "") -> typer.Typer:
-    """Return the tree with the wanted command or group alone; with all of them when that is not one of ours."""
+    """Return the tree with the wanted command or group only; with all commands if there is no such command."""
     app = typer.Typer(
         name="bus",
-        help="Pier: send a message once, and every subscriber's URL gets it.",
+        help="Pier, a message bus: send a message once, and every subscriber receives it.",
         epilog=_START,
         rich_markup_mode=None,  # rich is loaded by the commands that draw
         no_args_is_help=True,
@@ -125,7 +125,7 @@ def tree(wanted: str = "") -> typer.Typer:
     return app
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def _tell_version(wanted: bool) -> None:
 
 def _stay_a_tree(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version of this bus.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Keep typer from collapsing a tree with a single command into that command."""

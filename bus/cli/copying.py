@@ -1,4 +1,4 @@
-"""Copies of messages, POSTed to a URL as a subscriber gets them."""
+"""Copies of messages, POSTed to a URL as to a subscriber."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE: Final = 10.0
 
 
 class Copying(NamedTuple):
-    """Where copies go, and who signs them."""
+    """The target of copies, and their signature."""
 
     url: str
     signer: Signer | None
@@ -33,9 +33,9 @@ class Copying(NamedTuple):
     @classmethod
     @contextmanager
     def to(cls, url: str, secret: str | None) -> Iterator[Self]:
-        """Give what copies to a URL; raises a usage error where it is none, or the secret is malformed."""
+        """Open a target; raises a usage error if the URL or the secret is malformed."""
         if not is_http_url(url):
-            raise typer.BadParameter(f"{url!r} is not an http or https address", param_hint="--to")
+            raise typer.BadParameter(f"{url!r} is not an http or https URL", param_hint="--to")
         import httpx  # noqa: PLC0415 - `bus --help` does without
 
         from bus.security.signatures import Signer  # noqa: PLC0415
@@ -48,7 +48,7 @@ class Copying(NamedTuple):
             yield cls(url, signer, http)
 
     def copy(self, found: dict[str, Any], body: bytes) -> str:
-        """POST a message of the API with its body, and return in words what came of it."""
+        """POST a message of the API with its body, and return the result as text."""
         import httpx  # noqa: PLC0415
 
         now, message = time.time_ns() // 1_000_000, _message(found, body)

@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 @contextmanager
 def opened(file: str) -> Iterator[BinaryIO]:
-    """Give a file to read, standard input for ``-``: at a terminal a line says so.
+    """Open a file, or standard input for ``-``; at a terminal, a line on standard error says that it is read.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def opened(file: str) -> Iterator[BinaryIO]:
 
 
 def guess_type(body: bytes) -> str:
-    """Return the type of a body by what it can be read as."""
+    """Return the content type of a body: JSON, text or bytes."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Jobs over many deliveries: what a dry run counted, and how one goes on and ends."""
+"""Jobs over many deliveries: the result of a dry run, progress and outcome."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from bus.cli.tables import Table
 
 SAMPLE: Final = ("id", "destination", "status", "biz_id", "received_at")
 _ENDED: Final = ("done", "canceled")
-# How a job is called while it is at work, and the outcome that only the other kind of job has.
+# The title of the progress bar, and the outcome that only the other kind of job has.
 _KINDS: Final = {"resend": ("resending", "discarded"), "discard": ("discarding", "failed")}
 
 
 def show_preview(found: dict[str, Any], table: Table | None, told: str) -> int:
-    """Show what a dry run counted, as JSON where no table is given; ``told`` says what would be done to them."""
+    """Print the result of a dry run, as JSON if no table is given; ``told`` is the verb of the job."""
     if table is None:
         print_json(found)
     else:
         table.show(found["sample"])
         typer.echo(f"{found['count']} deliveries would be {told}")
         if not found.get("complete", True):
-            typer.echo(f"and more: of messages made before {found['counted_since']} none was counted", err=True)
+            typer.echo(f"messages before {found['counted_since']} are not counted", err=True)
     return 0
 
 
 def follow_job(api: Api, job_id: str, wait: float, kind: Literal["resend", "discard"], *, as_json: bool) -> int:
-    """Show a job's progress until it ends, or ``wait`` seconds are over, and return the exit code.
+    """Show the progress of a job until it ends, for ``wait`` seconds at most, and return the exit code.
 
-    The job goes on without us.
+    The job continues afterwards.
     """
     end = time.monotonic() + wait
     doing, foreign = _KINDS[kind]

@@ -1,4 +1,4 @@
-"""Lines of a file for ``bus send``, each made into one line of ``POST /v1/messages``."""
+"""The lines of ``POST /v1/messages`` that ``bus send`` makes from the lines of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NULL: Final = b"null"
 
 
 def body_line(common: Line, raw: bytes) -> bytes | None:
-    """Return a line whose body is this one: JSON, or anything where a type was given; None for an empty one.
+    """Return a line with this body, which is JSON unless a content type is given; None for an empty line.
 
     Raises
     ------
@@ -38,12 +38,12 @@ def body_line(common: Line, raw: bytes) -> bytes | None:
 
 
 def envelope_line(common: Line, raw: bytes) -> bytes | None:
-    """Return a line that has the fields of this one, and of the command line what it lacks; None for an empty one.
+    """Return a line with its own fields, and those of the command line for missing ones; None for an empty line.
 
     Raises
     ------
     ValueError
-        It is no JSON object, or nobody says where it goes.
+        The line is not a JSON object, or has no destination.
     """
     text = raw.strip()
     if not text:
@@ -51,11 +51,13 @@ def envelope_line(common: Line, raw: bytes) -> bytes | None:
     try:
         given = _object.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a JSON object: {error}") from error
+        fault = json_fault(text)
+        where = f": column {fault.column}: {fault.reason}" if fault is not None else ""
+        raise ValueError(f"not a JSON object{where}") from error
     fields: dict[str, Any] = msgspec.to_builtins(_stamped(common))
     fields |= {name: value for name, value in given.items() if name == "body" or bytes(value) != _NULL}
     if not fields["destination"]:
-        raise ValueError("it has no destination, and the command line names none")
+        raise ValueError("no destination, in the line or on the command line")
     return msgspec.json.encode(fields)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands take, and values as people write them on the command line."""
+"""Options of several commands, and values as people write them on the command line."""
 
 from __future__ import annotations
 
@@ -93,22 +93,24 @@ class Server:
 
 @dataclass(frozen=True)
 class Output:
-    """How a command that prints tables shows what it found."""
+    """How a command prints its tables."""
 
     as_json: AsJson = False
-    wide: Annotated[bool, typer.Option("--wide", help="All columns, though lines be longer than the terminal.")] = False
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns, even if lines are longer than the terminal.")
+    ] = False
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="These columns alone, in this order.", show_default=False)
+        str | None, typer.Option(metavar="A,B", help="Show only these columns, in this order.", show_default=False)
     ] = None
 
     def table(self, *columns: str) -> Table:
-        """Return the only table of a command; raises a usage error when a column was asked for that it lacks."""
+        """Return the table of a command; raises a usage error if --columns names an unknown column."""
         return self.tables(columns)[0]
 
     def tables(self, *each: Sequence[str]) -> list[Table]:
-        """Return the tables of a command, each with what it has of the columns that were asked for.
+        """Return the tables of a command, each with those of its columns that --columns names.
 
-        A command does this first: what comes behind a usage error is not done.
+        A command calls this first, so that nothing is done if it raises a usage error.
         """
         if self.columns is None:
             return [Table(names, is_fitted=not self.wide, is_wrapped=not self.wide) for names in each]
@@ -120,15 +122,15 @@ class Output:
 
 
 def _names(text: str, known: Sequence[str]) -> list[str]:
-    """Return names as ``a,b`` has them; raises a usage error for one that is not known."""
+    """Return the names in a text such as ``a,b``; raises a usage error for an unknown name."""
     asked = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in asked:
         if name not in known:
             from bus.nearest import did_you_mean  # noqa: PLC0415 - only where something is wrong
 
             meant = did_you_mean(name, known)
-            told = f"{meant} there are" if meant else "there are"
-            raise typer.BadParameter(f"no column {name!r}: {told} {', '.join(known)}", param_hint="--columns")
+            reason = f"there is no column {name!r};{' ' * bool(meant)}{meant}"
+            raise typer.BadParameter(f"{reason} columns: {', '.join(known)}", param_hint="--columns")
     return asked
 
 
@@ -142,16 +144,16 @@ def read_time(text: str | None, option: str) -> str | None:
         return format_time(parse_time(text))
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
-            f"{text!r} is neither a time such as 2026-01-31T12:00:00Z nor a duration ago such as 15m",
+            f"{text!r} is not a time such as 2026-01-31T12:00:00Z, or a duration before now such as 15m",
             param_hint=option,
         ) from error
 
 
 def read_pairs(pairs: Sequence[str] | None, option: str) -> dict[str, str] | None:
-    """Return NAME=VALUE texts as a dictionary, None for none; raises a usage error for a text without ``=``."""
+    """Return NAME=VALUE texts as a dictionary, None for none; raises a usage error if ``=`` is missing."""
     if not pairs:
         return None
     split = [pair.partition("=") for pair in pairs]
     if not all(separator for _, separator, _ in split):
-        raise typer.BadParameter("write it as NAME=VALUE", param_hint=option)
+        raise typer.BadParameter("expected NAME=VALUE", param_hint=option)
     return {name.strip(): value for name, _, value in split}

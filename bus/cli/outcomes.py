@@ -1,4 +1,4 @@
-"""Outcomes of resent deliveries: awaited, counted, and printed."""
+"""The outcomes of resent deliveries: waited for, counted and printed."""
 
 from __future__ import annotations
 

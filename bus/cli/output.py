@@ -1,4 +1,4 @@
-"""Output of commands: fields and bars for people, JSON for programs."""
+"""The output of commands: fields and progress bars for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 
 def plain(value: Any) -> str:
-    """Return a value as one line of text without control characters, since it may come from a stranger."""
+    """Return a value as one line without control characters, since its source may be untrusted."""
     if value is None:
         return "-"
     if isinstance(value, bool):

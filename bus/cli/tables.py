@@ -58,7 +58,9 @@ class Table(NamedTuple):
         _draw(out, shown)
         left = [column.name for column in columns if column not in shown]
         if left:
-            out.print(f"left out: {', '.join(left)}; --wide shows all, --columns chooses", style="dim", soft_wrap=True)
+            out.print(
+                f"hidden columns: {', '.join(left)}; show them with --wide or --columns", style="dim", soft_wrap=True
+            )
 
 
 class _Column(NamedTuple):

@@ -107,7 +107,7 @@ def test_what_is_over_is_told_once(world: World) -> None:
 def test_channels_are_tried_and_what_is_silenced_is_shown_and_not_told(world: World) -> None:
     world.channels.deaf = {"boss"}
     ran = run_bus("alarms", "test", env={"BUS_URL": world.bus.url})
-    assert (ran.returncode, "ops\ttaken" in ran.stdout, "boss\tits service did not take it" in ran.stdout) == (
+    assert (ran.returncode, "ops\tsent" in ran.stdout, "boss\tits service did not take it" in ran.stdout) == (
         1,
         True,
         True,

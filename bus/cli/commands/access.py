@@ -20,22 +20,24 @@ from bus.errors import ConfigurationError
 if TYPE_CHECKING:
     from bus.security.keyring import Keyring
 
-keys = typer.Typer(name="key", help="Make, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None)
-users = typer.Typer(name="user", help="Add, list and remove people.", no_args_is_help=True, rich_markup_mode=None)
+keys = typer.Typer(
+    name="key", help="Create, limit, list and revoke API keys.", no_args_is_help=True, rich_markup_mode=None
+)
+users = typer.Typer(name="user", help="Manage users.", no_args_is_help=True, rich_markup_mode=None)
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Work offline on this data directory, or its store; its bus may run.")
+    Path | None, typer.Option("--data", help="Work without the API, on this data directory; its bus may run.")
 ]
-Rate = Annotated[float | None, typer.Option(min=0.001, help="Messages a second that each receiver takes from it.")]
-Burst = Annotated[int | None, typer.Option(min=1, help="Messages taken from it at once.")]
-KeyId = Annotated[str, typer.Argument(metavar="ID", help="As bus key list shows it.", show_default=False)]
-UserName = Annotated[str, typer.Argument(metavar="NAME", help="By which the person logs in.", show_default=False)]
+Rate = Annotated[float | None, typer.Option(min=0.001, help="Messages per second that each receiver accepts.")]
+Burst = Annotated[int | None, typer.Option(min=1, help="Messages that each receiver accepts at once.")]
+KeyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the key, see bus key list.", show_default=False)]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", show_default=False)]
 _USERS: Final = "/api/v1/users"
 # Each of them is made by the first start of a bus, or by the first key or user.
 _MARKS: Final = ("processes", "store")
 
 
 class KeyRole(StrEnum):
-    """What a key may do."""
+    """The role of a key."""
 
     PRODUCER = "producer"
     VIEWER = "viewer"
@@ -44,7 +46,7 @@ class KeyRole(StrEnum):
 
 
 class UserRole(StrEnum):
-    """What a person may do."""
+    """The role of a user."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -53,20 +55,22 @@ class UserRole(StrEnum):
 
 @keys.callback()
 def _keys() -> None:
-    """Make, list and revoke API keys."""
+    """Create, limit, list and revoke API keys."""
 
 
 @users.callback()
 def _users() -> None:
-    """Add, list and remove people."""
+    """Manage users."""
 
 
 @keys.command("create", epilog="Example:  bus key create --destination order.cancelled --role producer")
 @grouped
 def create_key(
-    destination: Annotated[list[str] | None, typer.Option(help="Only for this destination; repeatable.")] = None,
-    role: Annotated[KeyRole, typer.Option(help="What the key may do.")] = KeyRole.PRODUCER,
-    name: Annotated[str, typer.Option(help="Whose key it is.")] = "",
+    destination: Annotated[
+        list[str] | None, typer.Option(help="Limit the key to this destination; repeatable.")
+    ] = None,
+    role: Annotated[KeyRole, typer.Option(help="Role of the key.")] = KeyRole.PRODUCER,
+    name: Annotated[str, typer.Option(help="Name of the key.")] = "",
     rate: Rate = None,
     burst: Burst = None,
     data: Data = None,
@@ -75,7 +79,7 @@ def create_key(
     *,
     server: Server,
 ) -> None:
-    """Make an API key and print it; it is not shown again."""
+    """Create an API key and print it, once."""
     codes = destination or []
     if data is None:
         limits = {key: value for key, value in (("rate", rate), ("burst", burst)) if value is not None}
@@ -98,7 +102,7 @@ def create_key(
 @keys.command("list", epilog="Example:  bus key list")
 @grouped
 def list_keys(output: Output, server: Server) -> None:
-    """List the API keys, what they may do, and when they were used last."""
+    """List API keys with role, limits and last use."""
     table = output.table("id", "name", "role", "destinations", "rate", "created_at", "last_used_at")
     with server.api() as api:
         found = api.call("GET", "/api/v1/keys")
@@ -114,12 +118,12 @@ def limit_key(
     key_id: KeyId,
     rate: Rate = None,
     burst: Burst = None,
-    no_rate: Annotated[bool, typer.Option("--no-rate", help="Take however many it sends.")] = False,
+    no_rate: Annotated[bool, typer.Option("--no-rate", help="Remove the rate limit.")] = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Change how many messages a key may send; what it may do stays as it was made."""
+    """Change the rate limit of an API key."""
     given = {name: value for name, value in (("rate", rate), ("burst", burst)) if value is not None}
     with server.api() as api:
         changed = api.call("PATCH", _key_path(key_id), body=given | without_rate(rate, burst, no_rate))
@@ -134,7 +138,7 @@ def revoke_key(
     *,
     server: Server,
 ) -> None:
-    """Revoke an API key; within seconds no process takes it any more."""
+    """Revoke an API key; it takes effect within seconds."""
     with server.api() as api:
         api.call("DELETE", _key_path(key_id))
     show({"revoked": key_id}, as_json=as_json)
@@ -144,18 +148,22 @@ def revoke_key(
 @grouped
 def add_user(
     name: UserName,
-    role: Annotated[UserRole, typer.Option(help="What the person may do.")] = UserRole.VIEWER,
-    destination: Annotated[list[str] | None, typer.Option(help="Only this destination; repeatable.")] = None,
+    role: Annotated[UserRole, typer.Option(help="Role of the user.")] = UserRole.VIEWER,
+    destination: Annotated[
+        list[str] | None, typer.Option(help="Limit the user to this destination; repeatable.")
+    ] = None,
     data: Data = None,
     config: Config = None,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Make a user and print the password; it is not shown again."""
+    """Create a user and print the password, once."""
     codes = destination or []
     if role is UserRole.ADMIN and codes:
-        raise ConfigurationError("an admin is not limited to destinations", hint="leave --destination out")
+        raise ConfigurationError(
+            "the role admin cannot be limited to destinations", hint="omit --destination, or choose another --role"
+        )
     if data is None:
         body = {"name": name, "role": role.value, "destinations": codes}
         with server.api() as api:
@@ -169,20 +177,20 @@ def add_user(
 @users.command("list", epilog="Example:  bus user list")
 @grouped
 def list_users(output: Output, server: Server) -> None:
-    """List the users and what they may do."""
-    table = output.table("name", "role", "destinations", "created_at", "logs_in_by", "blocked")
+    """List users and their roles."""
+    table = output.table("name", "role", "destinations", "created_at", "login", "blocked")
     with server.api() as api:
         found = api.call("GET", _USERS)
     if output.as_json:
         print_json(found)
     else:
-        table.show(found["items"])
+        table.show([one | {"login": one.get("logs_in_by")} for one in found["items"]])
 
 
 @users.command("reset-password", epilog="Example:  bus user reset-password ann")
 @grouped
 def reset_password(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
-    """Make another password for a user, print it, and end the user's sessions; it is not shown again."""
+    """Set a new password, print it once, and end all sessions."""
     with server.api() as api:
         show(api.call("POST", f"{_user_path(name)}/reset-password"), as_json=as_json)
 
@@ -190,7 +198,7 @@ def reset_password(name: UserName, as_json: AsJson = False, *, server: Server) -
 @users.command("block", epilog="Example:  bus user block ann")
 @grouped
 def block_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
-    """Let a user log in no more, and end the user's sessions."""
+    """Block a user and end all sessions."""
     with server.api() as api:
         show(api.call("PATCH", _user_path(name), body={"blocked": True}), as_json=as_json)
 
@@ -198,7 +206,7 @@ def block_user(name: UserName, as_json: AsJson = False, *, server: Server) -> No
 @users.command("unblock", epilog="Example:  bus user unblock ann")
 @grouped
 def unblock_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
-    """Let a user log in again."""
+    """Unblock a user."""
     with server.api() as api:
         show(api.call("PATCH", _user_path(name), body={"blocked": False}), as_json=as_json)
 
@@ -206,7 +214,7 @@ def unblock_user(name: UserName, as_json: AsJson = False, *, server: Server) -> 
 @users.command("rm", epilog="Example:  bus user rm ann")
 @grouped
 def remove_user(name: UserName, as_json: AsJson = False, *, server: Server) -> None:
-    """Remove a user and end the user's sessions."""
+    """Remove a user and end all sessions."""
     with server.api() as api:
         api.call("DELETE", _user_path(name))
     show({"removed": name}, as_json=as_json)
@@ -247,12 +255,12 @@ def _check_data(data: Path) -> bool:
         return True
     if not data.is_dir():
         raise ConfigurationError(
-            f"--data {data} is not a directory; nothing was made", hint="give the --data of bus up"
+            f"--data {data} is not a directory; nothing was created", hint="give the data directory of bus up"
         )
     names = {path.name for path in data.iterdir()}
     if names and names.isdisjoint(_MARKS):
         raise ConfigurationError(
-            f"--data {data} is not the data directory of a bus; nothing was made",
-            hint="give the --data of bus up, or an empty directory",
+            f"--data {data} is not the data directory of a bus; nothing was created",
+            hint="give the data directory of bus up, or an empty directory",
         )
     return not names

@@ -1,4 +1,4 @@
-"""``bus agent``: a node's door for programs in any language."""
+"""``bus agent``: accepts messages on a host for programs in any language."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ if TYPE_CHECKING:
 
 @grouped
 def agent(
-    spool: Annotated[Path, typer.Option(help="Directory in which messages wait until the bus has them.")] = Path(
-        "spool"
-    ),
+    spool: Annotated[Path, typer.Option(help="Directory for messages that are not sent yet.")] = Path("spool"),
     host: Annotated[
-        str, typer.Option(help="Address to serve on; beyond loopback callers show --api-key.")
+        str, typer.Option(help="Address to serve on; beyond loopback, clients need the key of --api-key.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 for any that is free.")] = 8710,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to serve on; 0 for any free port.")] = 8710,
     socket: Annotated[
         Path | None,
-        typer.Option(help="A Unix socket to serve on besides, for this user and group.", show_default=False),
+        typer.Option(help="Unix socket to serve on as well, for this user and group.", show_default=False),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Source of messages that name none.  [default: agent-HOSTNAME]", show_default=False),
+        typer.Option(help="Producer name of messages that have none.  [default: agent-HOSTNAME]", show_default=False),
     ] = None,
-    max_bytes: Annotated[int, typer.Option(help="The largest message.")] = DEFAULT_MAX_BYTES,
+    max_bytes: Annotated[int, typer.Option(help="Maximum size of a message in bytes.")] = DEFAULT_MAX_BYTES,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> int:
-    """Take messages for the bus on this node: durable on its disk when they are answered, then sent in batches.
+    """Accept messages on this host and forward them to the bus.
 
-    It answers as a receiver does (POST /v1/messages/DESTINATION, POST /v1/messages), also while the bus is away.
-    Ctrl-C or SIGTERM sends what the bus takes at once and exits 0; the rest waits on disk for the next agent.
+    A message is on the disk of this host when the agent responds, and is then sent in batches. The agent has the API of
+    a receiver (POST /v1/messages/DESTINATION, POST /v1/messages), and accepts messages while the bus is unreachable.
+    Ctrl-C or SIGTERM sends what the bus accepts at once and exits 0; the rest stays on disk for the next agent.
     """
     with server_extra(), lasting():
         from bus.agent.options import AgentOptions  # noqa: PLC0415

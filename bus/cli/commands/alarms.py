@@ -15,11 +15,11 @@ from bus.cli.output import print_json
 
 app = typer.Typer(
     name="alarms",
-    help="What needs a person: who was told, who has taken it on, what is silenced.",
+    help="List, acknowledge and silence alarms.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Id = Annotated[str, typer.Argument(metavar="ID", help="As bus alarms list has it.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of the incident, see bus alarms list.", show_default=False)]
 _PATH: Final = "/api/v1/alarms"
 _SILENCE: Final = """\b
 Examples:
@@ -32,13 +32,16 @@ _PATIENCE: Final = 60.0
 @app.command("list", epilog="Example:  bus alarms list")
 @grouped
 def list_alarms(
-    closed: Annotated[bool, typer.Option("--closed", help="Those that are over as well.")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="Include closed incidents.")] = False,
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """List what needs a person, the newest first: all that has one cause is one line."""
-    table = output.table("state", "severity", "what", "alarms", "under_way", "cause", "opened_at", "closed_at", "id")
+    """List open incidents, newest first.
+
+    An incident contains all alarms with the same cause.
+    """
+    table = output.table("state", "severity", "summary", "alarms", "jobs", "cause", "opened_at", "closed_at", "id")
     with server.api() as api:
         found = api.call("GET", _PATH, query={"closed": str(closed).lower()})
     if output.as_json:
@@ -46,13 +49,13 @@ def list_alarms(
         return
     table.show([_line(one) for one in found["items"]])
     if not found["watched"]:
-        sys.stderr.write("no process watches for alarms, so that nobody is told; start one: bus run alarms\n")
+        sys.stderr.write("no process evaluates alarms, so no notifications are sent; start one with: bus run alarms\n")
 
 
 @app.command("show", epilog="Example:  bus alarms show 019a2f4e-0000-7000-8000-000000000000")
 @grouped
 def show_alarm(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
-    """Show one with all that has the same cause, what to do, and which channels were told."""
+    """Show an incident: its alarms, next steps and notifications."""
     with server.api() as api:
         found = api.call("GET", f"{_PATH}/{id_}")
     if as_json:
@@ -61,16 +64,19 @@ def show_alarm(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
     sys.stdout.writelines(f"{line}\n" for line in _story(found))
 
 
-@app.command("ack", epilog='Example:  bus alarms ack 019a2f4e-0000-7000-8000-000000000000 --note "I am on it"')
+@app.command("ack", epilog='Example:  bus alarms ack 019a2f4e-0000-7000-8000-000000000000 --note "looking into it"')
 @grouped
 def acknowledge(
     id_: Id,
-    note: Annotated[str, typer.Option(help="What the others should know.")] = "",
+    note: Annotated[str, typer.Option(help="Note for others.")] = "",
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Take one on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
+    """Acknowledge an incident.
+
+    No further notifications are sent until it is closed or becomes more severe.
+    """
     with server.api() as api:
         found = api.call("POST", f"{_PATH}/{id_}/acknowledge", body={"note": note})
     if as_json:
@@ -82,17 +88,20 @@ def acknowledge(
 @app.command("silence", epilog=_SILENCE)
 @grouped
 def silence(
-    cause: Annotated[str, typer.Option(help="Of an incident, see bus alarms list; * is any text.")] = "",
-    rule: Annotated[str, typer.Option(help="A rule, see bus alarms rules; * is any text.")] = "",
-    destination: Annotated[str, typer.Option(help="Code; * is any text.")] = "",
-    subscription: Annotated[str, typer.Option(help="Name; * is any text.")] = "",
-    duration: Annotated[str, typer.Option("--for", help="Such as 30m or 2d, 30d at most.")] = "1h",
-    note: Annotated[str, typer.Option(help="Why.")] = "",
+    cause: Annotated[str, typer.Option(help="Cause, see bus alarms list; * matches any text.")] = "",
+    rule: Annotated[str, typer.Option(help="Rule, see bus alarms rules; * matches any text.")] = "",
+    destination: Annotated[str, typer.Option(help="Destination code; * matches any text.")] = "",
+    subscription: Annotated[str, typer.Option(help="Subscription name; * matches any text.")] = "",
+    duration: Annotated[str, typer.Option("--for", help="Duration, such as 30m or 2d; at most 30d.")] = "1h",
+    note: Annotated[str, typer.Option(help="Reason.")] = "",
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Have nobody told of alarms that match, for a while; they are still shown."""
+    """Send no notifications for matching alarms for a time.
+
+    The alarms are still listed.
+    """
     matches = {"cause": cause, "rule": rule, "destination": destination, "subscription": subscription}
     wanted = {**matches, "for": duration, "note": note}
     with server.api() as api:
@@ -102,7 +111,7 @@ def silence(
 @app.command("silences", epilog="Example:  bus alarms silences")
 @grouped
 def list_silences(output: Output, server: Server) -> None:
-    """List what nobody is told of."""
+    """List silences."""
     table = output.table("until", "cause", "rule", "destination", "subscription", "by", "note", "id")
     with server.api() as api:
         found = api.call("GET", _SILENCES)
@@ -115,7 +124,7 @@ def list_silences(output: Output, server: Server) -> None:
 @app.command("unsilence", epilog="Example:  bus alarms unsilence 019a2f4e-0000-7000-8000-000000000000")
 @grouped
 def unsilence(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
-    """End a silence before its time."""
+    """End a silence."""
     with server.api() as api:
         api.call("DELETE", f"{_SILENCES}/{id_}")
     show({"ended": id_}, as_json=as_json)
@@ -124,34 +133,39 @@ def unsilence(id_: Id, as_json: AsJson = False, *, server: Server) -> None:
 @app.command("rules", epilog="Example:  bus alarms rules")
 @grouped
 def list_rules(output: Output, server: Server) -> None:
-    """List the rules in force: how long each must last until people are told, and its limit."""
-    table = output.table("name", "hold", "clear", "limit", "off", "says")
+    """List the alarm rules with their limits and durations."""
+    table = output.table("name", "hold", "clear", "limit", "disabled", "description")
     with server.api() as api:
         found = api.call("GET", "/api/v1/alarm-rules")
     if output.as_json:
         print_json(found)
     else:
-        table.show(found["items"])
+        table.show([one | {"disabled": one["off"], "description": one["says"]} for one in found["items"]])
 
 
 @app.command("test", epilog="Example:  bus alarms test ops")
 @grouped
 def try_channels(
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="A name of alarm_channels; all without.")] = "",
+    channel: Annotated[
+        str, typer.Argument(metavar="CHANNEL", help="Channel, a name of alarm_channels.  [default: all]")
+    ] = "",
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """Tell channels that they are tried, and say which have taken it; exit 1 when one has not."""
+    """Send a test notification to channels.
+
+    Exit 1: a channel did not accept it, or there are no channels.
+    """
     table = output.table("channel", "result")
     with server.api(timeout=_PATIENCE) as api:
         results = api.call("POST", "/api/v1/alarm-trials", body={"channel": channel})["results"]
     if output.as_json:
         print_json({"results": results})
     elif not results:
-        sys.stderr.write("there are no channels: name some in alarm_channels of bus.toml, see docs/alarms.md\n")
+        sys.stderr.write("no channel is configured: add one to alarm_channels in bus.toml, see docs/alarms.md\n")
     else:
-        table.show([{"channel": name, "result": error or "taken"} for name, error in results.items()])
+        table.show([{"channel": name, "result": error or "sent"} for name, error in results.items()])
     if not results or any(results.values()):
         raise typer.Exit(1)
 
@@ -161,9 +175,9 @@ def _line(found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "state": found["state"],
         "severity": found["severity"],
-        "what": first["what"],
+        "summary": first["what"],
         "alarms": len(found["alarms"]) + found["left_out"],
-        "under_way": ", ".join(dict.fromkeys(_cure(cure) for one in found["alarms"] for cure in one["cures"])),
+        "jobs": ", ".join(dict.fromkeys(_cure(cure) for one in found["alarms"] for cure in one["cures"])),
         "cause": found["cause"],
         "opened_at": found["opened_at"],
         "closed_at": found["closed_at"],
@@ -178,14 +192,14 @@ def _story(found: Mapping[str, Any]) -> Iterator[str]:
         f" until {found['closed_at']}" if found["closed_at"] else ""
     )
     if not found["closed_at"]:
-        yield f"  what to do: {first['next_step']}"
+        yield f"  next step: {first['next_step']}"
     yield from (f"  {line}" for line in _cures(first))
     if taken := found["acknowledged"]:
-        yield f"  {taken['by']} has taken it on at {taken['at']}" + (f": {taken['note']}" if taken["note"] else "")
+        yield f"  acknowledged by {taken['by']} at {taken['at']}" + (f": {taken['note']}" if taken["note"] else "")
     for one in found["told"]:
-        yield f"  channel {one['channel']}: " + (f"told at {one['at']}" if one["at"] else "does not take it yet")
+        yield f"  channel {one['channel']}: " + (f"notified at {one['at']}" if one["at"] else "not notified yet")
     if others:
-        yield "  from the same cause:"
+        yield "  alarms with the same cause:"
         for one in others:
             yield f"    {one['what']}"
             yield from (f"      {line}" for line in _cures(one))
@@ -194,7 +208,7 @@ def _story(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cures(alarm: Mapping[str, Any]) -> list[str]:
-    return [f"under way: {_cure(one)}, by {one['by']} ({one['id']})" for one in alarm["cures"]]
+    return [f"running job: {_cure(one)}, by {one['by']} ({one['id']})" for one in alarm["cures"]]
 
 
 def _cure(one: Mapping[str, Any]) -> str:

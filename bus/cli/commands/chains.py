@@ -1,4 +1,4 @@
-"""``bus ordering abandon`` and ``release-producer``: what only a person decides about a strict order."""
+"""``bus ordering abandon`` and ``release-producer``: decisions about a strict order that a person takes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from bus.cli.options import AsJson, Server
 from bus.cli.output import plain, print_json
 from bus.errors import ConfigurationError
 
-Reason = Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what it costs.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Reason = Annotated[str, typer.Option(help="Reason, for the audit log.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the consequences.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Body = dict[str, Any]
 
 
 @grouped
 def abandon_group(
     code: Code,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="As bus ordering show names it.", show_default=False)],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Group, see bus ordering show.", show_default=False)],
     reason: Reason,
-    force: Annotated[bool, typer.Option("--force", help="Also one that answers, or that nobody can ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if the group is reachable, or its state unknown.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Have nobody wait for what a group of brokers holds, which is lost for good, disks and all.
+    """Remove a lost broker group from the chain.
 
-    Consumers wait for such a group as long as it has something to be read, while senders go on with the next one. What
-    it costs is said first. If its brokers can be brought back, do that instead: then nothing is out of order.
+    Consumers wait for a group until they have read its messages, while senders continue with the next one. Abandon a
+    group only if its disks are lost; the consequences are shown first. If its brokers can be restored, restore them
+    instead: then the order is kept.
     """
     body = {"group": group, "reason": reason, "force": force}
     with server.api() as api:
@@ -53,19 +56,19 @@ def release_producer(
     *,
     server: Server,
 ) -> None:
-    """Let others send to a destination that a producer has for itself, which does not come back.
+    """Release the lease of a lost producer.
 
-    What its spool still has is refused from then on. Start that producer again wherever that is possible, and have it
-    sweep its spool: then nothing is refused.
+    Other producers can send to the destination then, and messages in the spool of the lost producer are rejected. If
+    possible, start that producer again and let it send its spool instead: then no message is rejected.
     """
     with server.api() as api:
         path = f"{destination_path(code)}/ordering/release-producer"
-        question = f"Take {code} from its producer?"
+        question = f"Release the producer lease of {code}?"
         _decide(api, path, {"reason": reason}, question, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def _decide(api: Api, path: str, body: Body, question: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Say what a decision costs, ask, and take it."""
+    """Show the consequences of a decision, ask for confirmation, and execute it."""
     if dry_run or not yes:
         found = api.call("POST", path, body={**body, "dry_run": True})
         if dry_run:
@@ -76,10 +79,10 @@ def _decide(api: Api, path: str, body: Body, question: str, *, dry_run: bool, ye
 
 
 def _ask(found: Body, question: str) -> None:
-    """Go on once a person agrees to what it costs; on a terminal alone."""
+    """Ask for confirmation of the consequences; raises without a terminal."""
     sys.stderr.write("".join(f"{line}\n" for line in _costs(found)))
     if not sys.stdin.isatty():
-        raise ConfigurationError("nothing was changed: nobody can be asked here", hint="say --yes to go on")
+        raise ConfigurationError("nothing was changed: no terminal for the confirmation", hint="confirm with --yes")
     typer.confirm(question, abort=True, err=True)
 
 
@@ -89,9 +92,9 @@ def _show(found: Body, *, as_json: bool) -> None:
         return
     for line in _costs(found):
         typer.echo(line)
-    typer.echo("nothing was changed: a dry run" if found["dry_run"] else "done")
+    typer.echo("dry run: nothing was changed" if found["dry_run"] else "done")
 
 
 def _costs(found: Body) -> list[str]:
-    waiting = [f"{one['subscription']}: {plain(one['waiting'])} waiting" for one in found.get("waiting", ())]
+    waiting = [f"{one['subscription']}: {plain(one['waiting'])} queued" for one in found.get("waiting", ())]
     return [plain(line) for line in [*(cost["what"] for cost in found["costs"]), *waiting]]

@@ -28,21 +28,24 @@ _SECONDS: Final = 600.0
 @grouped
 def apply(
     source: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="A .json or .toml file, or a folder of them.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE|DIR", help="A .json or .toml file, or a folder of such files.", show_default=False
+        ),
     ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would change; exit 3 when something would.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the changes; exit 3 if there are any.")] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove what the set does not name, and cancel what waits for it.")
+        bool,
+        typer.Option("--prune", help="Remove resources that are not in the files, and cancel their open deliveries."),
     ] = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> int:
-    """Put a set of destinations and subscriptions, and say what differed; again, it changes nothing.
+    """Apply a configuration from files.
 
-    Exit 0: done, or nothing differs. 1: refused or failed. 2: usage. 3: --dry-run found a difference.
+    Creates and changes destinations and subscriptions, and prints the changes. Applied again, it changes nothing. Exit
+    0: applied, or no changes. 1: failed. 2: wrong usage. 3: --dry-run found changes.
     """
     body = read_set(source)
     with server.api(timeout=_SECONDS) as api:
@@ -58,7 +61,7 @@ def apply(
 def _tell(answer: dict[str, Any], *, dry_run: bool) -> None:
     for change in answer["changes"]:
         waiting = change.get("waiting", 0)
-        note = f"  ({waiting} waiting messages are canceled)" if waiting else ""
+        note = f"  ({waiting} open deliveries are canceled)" if waiting else ""
         typer.echo(f"{_SIGNS[change['change']]} {change['resource']}{note}")
         if change["change"] == "changed":
             for name, field in change["fields"].items():
@@ -66,7 +69,7 @@ def _tell(answer: dict[str, Any], *, dry_run: bool) -> None:
     for name, secret in answer.get("secrets", {}).items():
         typer.echo(f"secret of {name}, shown once: {secret}")
     count = len(answer["changes"])
-    typer.echo(f"{count} {'would differ' if dry_run else 'changed'}" if count else "nothing differs")
+    typer.echo(f"{count} {'to change' if dry_run else 'changed'}" if count else "no changes")
 
 
 def _text(value: Any) -> str:
@@ -74,7 +77,7 @@ def _text(value: Any) -> str:
 
 
 def read_set(source: Path) -> dict[str, Any]:
-    """Return the set that a file, or a folder of files by name, has.
+    """Return the configuration in a file or a folder of files.
 
     Raises
     ------
@@ -85,7 +88,9 @@ def read_set(source: Path) -> dict[str, Any]:
     if source.is_dir():
         files = sorted(path for path in source.rglob("*") if path.suffix in _READERS and path.is_file())
         if not files:
-            raise ConfigurationError(f"{source} has no .json or .toml files", hint="bus export configuration -o FILE")
+            raise ConfigurationError(
+                f"{source} contains no .json or .toml files", hint="bus export configuration -o FILE"
+            )
     found: dict[str, Any] = {}
     homes: dict[str, Path] = {}
     for path in files:
@@ -96,7 +101,7 @@ def read_set(source: Path) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     reader = _READERS.get(path.suffix)
     if reader is None:
-        raise ConfigurationError(f"{path} is neither .json nor .toml", hint="give one of these, or a folder of them")
+        raise ConfigurationError(f"{path} is not a .json or .toml file", hint="give such a file, or a folder of them")
     try:
         content = reader(path.read_bytes())
     except OSError as error:
@@ -104,7 +109,7 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigurationError(f"{path} is not {path.suffix[1:].upper()}: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("destinations", []), list):
-        raise ConfigurationError(f"{path} is no configuration: it has no list of destinations")
+        raise ConfigurationError(f"{path} is not a configuration: it has no list of destinations")
     return content
 
 

@@ -11,50 +11,58 @@ from bus.cli.grouping import grouped
 from bus.cli.options import AsJson, Output, Server
 from bus.cli.output import print_fields, print_json, suggest
 
-app = typer.Typer(name="destination", help="What messages are sent to.", no_args_is_help=True, rich_markup_mode=None)
-Code = Annotated[str, typer.Argument(metavar="CODE", help="1-128 of a-z A-Z 0-9 . _ -", show_default=False)]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The subscription's own name.", show_default=False)]
+app = typer.Typer(name="destination", help="Manage destinations.", no_args_is_help=True, rich_markup_mode=None)
+Code = Annotated[
+    str, typer.Argument(metavar="CODE", help="Destination code: 1 to 128 of a-z A-Z 0-9 . _ -", show_default=False)
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the subscription.", show_default=False)]
 
 
 @app.command("set", epilog="Example:  bus destination set order.cancelled --retention-days 90")
 @grouped
 def set_destination(
     code: Code,
-    transport: Annotated[str | None, typer.Option(help="direct, kafka, rabbitmq or nsq.")] = None,
-    ordering: Annotated[str | None, typer.Option(help="none, key or strict.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Which cluster of the transport.")] = None,
-    retention_days: Annotated[int | None, typer.Option(help="How long messages are kept.")] = None,
-    store_rate: Annotated[float | None, typer.Option(help="Store writes a second.")] = None,
-    spool_share: Annotated[float | None, typer.Option(help="Part of each local queue it may fill, 0 to 1.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Messages a second that each receiver accepts.")] = None,
-    burst: Annotated[int | None, typer.Option(help="Messages accepted at once.")] = None,
-    no_rate: Annotated[bool, typer.Option("--no-rate", help="Accept however many come.")] = False,
-    max_bytes: Annotated[int | None, typer.Option(help="Largest message.")] = None,
-    paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Accept and hold, or deliver.")] = None,
+    transport: Annotated[str | None, typer.Option(help="Transport: direct, kafka, rabbitmq or nsq.")] = None,
+    ordering: Annotated[str | None, typer.Option(help="Order of delivery: none, key or strict.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Cluster of the transport.")] = None,
+    retention_days: Annotated[int | None, typer.Option(help="Days to keep messages.")] = None,
+    store_rate: Annotated[float | None, typer.Option(help="Maximum store writes per second.")] = None,
+    spool_share: Annotated[float | None, typer.Option(help="Maximum share of each local queue, 0 to 1.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Messages per second that each receiver accepts.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Messages that each receiver accepts at once.")] = None,
+    no_rate: Annotated[bool, typer.Option("--no-rate", help="Remove the rate limit.")] = False,
+    max_bytes: Annotated[int | None, typer.Option(help="Maximum size of a message in bytes.")] = None,
+    paused: Annotated[
+        bool | None, typer.Option("--paused/--no-paused", help="Accept messages and hold them, or deliver them.")
+    ] = None,
     traced: Annotated[
-        bool | None, typer.Option("--traced/--no-traced", help="Have NSQ's partitions trace each message, or not.")
+        bool | None, typer.Option("--traced/--no-traced", help="Trace each message in the partitions of NSQ, or not.")
     ] = None,
     refuse_unchecked_keys: Annotated[
         bool | None,
         typer.Option(
             "--refuse-unchecked-keys/--accept-unchecked-keys",
-            help="Refuse a message whose idempotency key cannot be checked, or accept it.",
+            help="Reject messages whose idempotency key cannot be checked, or accept them.",
         ),
     ] = None,
-    owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,
-    pv_min: Annotated[int | None, typer.Option(help="An alarm when fewer messages come in ten minutes.")] = None,
-    pv_max: Annotated[int | None, typer.Option(help="An alarm when more messages come in ten minutes.")] = None,
-    no_pv: Annotated[bool, typer.Option("--no-pv", help="No alarm of how many come.")] = False,
+    owner: Annotated[str | None, typer.Option(help="Owner that is notified of its alarms, see alarm_channels.")] = None,
+    pv_min: Annotated[
+        int | None, typer.Option(help="Raise an alarm below this number of messages in ten minutes.")
+    ] = None,
+    pv_max: Annotated[
+        int | None, typer.Option(help="Raise an alarm above this number of messages in ten minutes.")
+    ] = None,
+    no_pv: Annotated[bool, typer.Option("--no-pv", help="Remove both limits of messages in ten minutes.")] = False,
     mask: Annotated[
         list[str] | None,
-        typer.Option(help="Hide this from all but admins: body.card.number, headers.authorization; repeatable."),
+        typer.Option(help="Field hidden from all but admins, such as body.card.number; repeatable."),
     ] = None,
-    no_mask: Annotated[bool, typer.Option("--no-mask", help="Hide nothing any more.")] = False,
+    no_mask: Annotated[bool, typer.Option("--no-mask", help="Remove all masking rules.")] = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Make a destination, or change the options given of one that is there."""
+    """Create a destination, or change the given options of one."""
     fields = {
         "transport": transport,
         "ordering": ordering,
@@ -83,13 +91,13 @@ def set_destination(
     with server.api() as api:
         show(put_or_patch(api, destination_path(code), given), as_json=as_json)
     if not as_json:
-        suggest(server.options, ("who gets its messages", ["subscription", "set", code, "NAME", "--url", "URL"]))
+        suggest(server.options, ("add a subscriber", ["subscription", "set", code, "NAME", "--url", "URL"]))
 
 
 @app.command("list", epilog="Example:  bus destination list")
 @grouped
 def list_destinations(output: Output, server: Server) -> None:
-    """List all destinations."""
+    """List destinations."""
     table = output.table("code", "transport", "ordering", "retention_days", "max_bytes", "paused")
     with server.api() as api:
         found = api.call("GET", "/api/v1/destinations")
@@ -117,7 +125,7 @@ def remove_destination(code: Code, as_json: AsJson = False, *, server: Server) -
 
 
 def without_rate(rate: float | None, burst: int | None, no_rate: bool) -> dict[str, None]:
-    """Return the fields that ``--no-rate`` empties."""
+    """Return the fields that ``--no-rate`` clears."""
     if no_rate and (rate, burst) != (None, None):
         raise typer.BadParameter("give --rate and --burst, or --no-rate")
     return {"rate": None, "burst": None} if no_rate else {}

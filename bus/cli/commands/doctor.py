@@ -1,4 +1,4 @@
-"""``bus doctor``: whether this machine, and the bus that it speaks to, are as they should be."""
+"""``bus doctor``: checks of this host and of the bus."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 _FORBIDDEN: Final = 403
 _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
-_AS_OWNER: Final = "run it as the owner"
-_LACKED: Final = "wait for a subscription that the configuration lacks"
-_LACKING: Final = "make it again, or bus doctor --accept-empty-store"
-_BRING_BACK: Final = "bring its brokers back; see docs/ordering.md, Operating a strict order"
+_AS_OWNER: Final = "run bus doctor as the owner of the directory"
+_LACKED: Final = "are for a subscription that does not exist"
+_LACKING: Final = "create the subscription again, or discard them: bus doctor --accept-empty-store"
+_BRING_BACK: Final = "restore its brokers; see docs/ordering.md, Operating a strict order"
 _OLDEST_SQLITE: Final = (3, 51, 3)
 
 
 class Check(NamedTuple):
-    """One line: whether it is well, what was found, what to do when it is not."""
+    """The result of a check: name, success, finding, and next step if it failed."""
 
     name: str
     ok: bool
@@ -46,8 +46,8 @@ class Check(NamedTuple):
 
 @grouped
 def doctor(
-    data: Annotated[Path | None, typer.Option(help="Data or spool directory to look at.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A bus.toml to check.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data or spool directory to check.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration file to check.")] = None,
     as_json: AsJson = False,
     *,
     server: Server,
@@ -55,17 +55,21 @@ def doctor(
         bool,
         typer.Option(
             "--accept-empty-store",
-            help="The emptied store was meant: remove what was put back into it, drop what waits for nobody.",
+            help="Accept an emptied store: remove what was restored into it, discard orphaned records.",
         ),
     ] = False,
     keep_configuration: Annotated[
-        bool, typer.Option("--keep-configuration", help="What was put back into an emptied store is right.")
+        bool,
+        typer.Option("--keep-configuration", help="Keep the configuration that was restored into an emptied store."),
     ] = False,
     close_directory: Annotated[
-        bool, typer.Option("--close-directory", help="Let nobody but its owner read what is in the data directory.")
+        bool, typer.Option("--close-directory", help="Restrict the data directory to its owner.")
     ] = False,
 ) -> int:
-    """Check configuration, disk and every part of the bus; exit 1 with what to do when something is wrong."""
+    """Check the configuration, the disk and the bus.
+
+    Prints the next step for each problem. Exit 1: there is a problem.
+    """
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
     if settings is not None and not server.is_chosen:
@@ -92,9 +96,9 @@ def doctor(
 
 
 def _choose(server: Server, *, accept: bool, keep: bool) -> None:
-    """Tell the bus whether to accept a store that was found emptied, or to keep the configuration put back into it."""
+    """Accept an emptied store, or keep the configuration that was restored into it."""
     if accept and keep:
-        raise typer.BadParameter("choose one of --accept-empty-store and --keep-configuration")
+        raise typer.BadParameter("give --accept-empty-store or --keep-configuration, not both")
     with server.api() as api:
         api.call("POST", "/api/v1/emptied-store", body={"accept": accept})
 
@@ -133,38 +137,42 @@ def _disk(directory: Path, settings: Settings | None) -> Check:
     while not place.exists():
         place = place.parent
     if not place.is_dir():
-        return Check("disk", ok=False, detail=f"{place} is not a directory", do="choose another --data")
+        return Check("disk", ok=False, detail=f"{place} is not a directory", do="give another --data")
     if not os.access(place, os.W_OK | os.X_OK):
-        return Check("disk", ok=False, detail=f"{place} cannot be written", do="change its owner, or choose another")
+        return Check("disk", ok=False, detail=f"{place} is not writable", do="change its owner, or give another --data")
     usage = shutil.disk_usage(place)
     detail = f"{usage.free / 2**30:.1f} GiB free at {place}"
     if settings is None or usage.free > settings.reserve(usage.total):
         return Check("disk", ok=True, detail=detail)
-    reserve = f"{settings.reserve(usage.total) / 2**30:.1f} GiB are kept for outcomes"
-    return Check("disk", ok=False, detail=f"{detail}; {reserve}", do="free disk: new messages are refused until then")
+    reserve = f"{settings.reserve(usage.total) / 2**30:.1f} GiB are reserved for outcomes"
+    return Check(
+        "disk", ok=False, detail=f"{detail}; {reserve}", do="free disk space: new messages are rejected until then"
+    )
 
 
 def _permissions(directory: Path, *, mend: bool) -> Check:
-    """Check that only its owner can read what the bus keeps: secrets of signatures, hashes of keys, messages."""
+    """Check that only the owner can read the data: signing secrets, hashes of keys, messages."""
     name = "permissions"
     try:
         found = opened(directory)
     except OSError as error:
-        return Check(name, ok=False, detail=f"{directory} cannot be looked at: {error_text(error)}", do=_AS_OWNER)
+        return Check(name, ok=False, detail=f"cannot read {directory}: {error_text(error)}", do=_AS_OWNER)
     if not found:
-        return Check(name, ok=True, detail=f"what is in {directory} is its owner's alone")
-    said = f"{len(found)} files and directories of {directory} are open to other users"
+        return Check(name, ok=True, detail=f"only the owner can read {directory}")
+    said = f"other users can read {len(found)} files and directories in {directory}"
     if not mend:
-        return Check(name, ok=False, detail=f"{said}, such as {found[-1]}", do="bus doctor --close-directory")
+        return Check(
+            name, ok=False, detail=f"{said}, such as {found[-1]}", do=f"bus doctor --close-directory --data {directory}"
+        )
     try:
         close(found)
     except OSError as error:
         return Check(name, ok=False, detail=f"{said}: {error_text(error)}", do=_AS_OWNER)
-    return Check(name, ok=True, detail=f"{said} no more")
+    return Check(name, ok=True, detail=f"restricted {len(found)} files and directories in {directory} to the owner")
 
 
 def _spools(directory: Path) -> list[Check]:
-    """Look into the local file queues under a directory, whoever owns them."""
+    """Check the local queues in a directory, of any owner."""
     from bus.spool.inspect import Inspection, spools  # noqa: PLC0415
 
     checks = []
@@ -176,7 +184,7 @@ def _spools(directory: Path) -> list[Check]:
         except SpoolError as error:
             checks.append(Check(name, ok=False, detail=str(error), do=_DAMAGED))
             continue
-        detail = f"{found.records} records" + (f", {found.damaged} damaged ones set aside" if found.damaged else "")
+        detail = f"{found.records} records" + (f", {found.damaged} damaged records set aside" if found.damaged else "")
         checks.append(Check(name, not found.damaged, detail, _DAMAGED if found.damaged else ""))
         checks += _foreign(found)
     return checks
@@ -188,7 +196,7 @@ def _foreign(overview: Overview) -> list[Check]:
     foreign = Foreign(overview.directory)
     return [
         Check(
-            f"lane {found.lane}/{found.consumer}",
+            f"stream {found.lane}/{found.consumer}",
             False,
             f"{found.records} records of {overview.directory} {_LACKED}",
             _LACKING,
@@ -207,11 +215,11 @@ def _coordinator(settings: Settings) -> Check:
         asyncio.run(probe_coordinator(settings))
     except BusError as error:
         return Check("coordinator", ok=False, detail=str(error), do=error.hint)
-    return Check("coordinator", ok=True, detail=f"ZooKeeper at {settings.zookeeper} answers")
+    return Check("coordinator", ok=True, detail=f"ZooKeeper at {settings.zookeeper} is reachable")
 
 
 def _groups(settings: Settings) -> list[Check]:
-    """Ask from here each group of brokers for strictly ordered destinations, by the name of its setting."""
+    """Probe each broker group of strictly ordered destinations, by the name of its setting."""
     import asyncio  # noqa: PLC0415 - not for `bus --help`
 
     from bus.bootstrap.probing import probe_groups  # noqa: PLC0415 - the server extra is there
@@ -219,15 +227,15 @@ def _groups(settings: Settings) -> list[Check]:
     try:
         found = asyncio.run(probe_groups(settings))
     except ConfigurationError as error:
-        return [Check("groups of brokers", ok=False, detail=str(error), do=error.hint)]
+        return [Check("broker groups", ok=False, detail=str(error), do=error.hint)]
     return [
-        Check(name, not trouble, str(trouble or "answers"), _BRING_BACK if trouble else "")
+        Check(name, not trouble, str(trouble or "reachable"), _BRING_BACK if trouble else "")
         for name, trouble in found.items()
     ]
 
 
 def _own_url(settings: Settings) -> str:
-    """Return where a bus with these settings serves, as this machine reaches it."""
+    """Return the address of a bus with these settings, as this host reaches it."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
     port = settings.port or urlsplit(DEFAULT_URL).port
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -254,8 +262,8 @@ def _access(api: Api) -> Check:
         api.call("GET", "/api/v1/destinations")
     except ReceiverRefused as error:
         if error.status == _FORBIDDEN:
-            return Check("access", ok=True, detail=f"the key is known, for sending only: {error}")
+            return Check("access", ok=True, detail=f"the key is valid, for sending only: {error}")
         return Check("access", ok=False, detail=str(error), do=error.hint)
     except BusError as error:
         return Check("access", ok=False, detail=str(error), do=error.hint)
-    return Check("access", ok=True, detail="the admin API answers")
+    return Check("access", ok=True, detail="the key is accepted")

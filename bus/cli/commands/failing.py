@@ -26,16 +26,18 @@ _COLUMNS: Final = (
 
 @grouped
 def failures(
-    destination: Annotated[str | None, typer.Option(help="Code.")] = None,
-    subscription: Annotated[str | None, typer.Option(help="Name.")] = None,
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 2h.")] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many groups at most.")] = 100,
+    destination: Annotated[str | None, typer.Option(help="Destination code.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Subscription name.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now such as 2h.")
+    ] = None,
+    before: Annotated[str | None, typer.Option("--to", help="End: RFC 3339, or a duration before now.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of groups.")] = 100,
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """Show what fails, grouped by subscription and by what the failures have in common."""
+    """Show failing deliveries, grouped by subscription and error."""
     table = output.table(*_COLUMNS)
     query = {
         "destination": destination,
@@ -52,8 +54,8 @@ def failures(
     table.show([{**group, "deliveries": _states(group["deliveries"])} for group in found["items"]])
     _suggest(found["items"], server)
     if not found["complete"]:
-        back = f", and of messages made before {found['complete_since']} not all" if found["complete_since"] else ""
-        sys.stderr.write(f"these are the largest groups{back}; name a destination or a shorter time for the others\n")
+        since = f"; messages before {found['complete_since']} are not counted" if found["complete_since"] else ""
+        sys.stderr.write(f"only the largest groups are shown{since}; for others, give --destination or --from\n")
 
 
 def _states(deliveries: dict[str, int]) -> str:
@@ -61,11 +63,11 @@ def _states(deliveries: dict[str, int]) -> str:
 
 
 def _suggest(groups: list[dict[str, Any]], server: Server) -> None:
-    """Say how to go on with the largest group."""
+    """Suggest next steps for the largest group."""
     if groups:
         asked = {"from": "7d", "to": "0s", **groups[0]["filter"]}
         suggest(
             server.options,
-            ("an example", ["trace", groups[0]["sample"]]),
-            ("once it is repaired", ["resend", *(word for name in asked for word in (f"--{name}", asked[name]))]),
+            ("example", ["trace", groups[0]["sample"]]),
+            ("resend after the repair", ["resend", *(word for name in asked for word in (f"--{name}", asked[name]))]),
         )

@@ -42,31 +42,33 @@ What = Literal["messages", "configuration"]
 
 @dataclass(frozen=True)
 class Conditions:
-    """By what messages are chosen; all that are given must hold."""
+    """Selects messages; all given options must match."""
 
-    ref: Annotated[str | None, typer.Option(help="An id of any kind, whole: message, trace, biz id or a key.")] = None
-    destination: Annotated[str | None, typer.Option(help="Code.")] = None
-    subscription: Annotated[str | None, typer.Option(help="Name; --status is then that delivery's.")] = None
-    biz_id: Annotated[str | None, typer.Option(help="As the producer gave it.")] = None
-    source: Annotated[str | None, typer.Option(help="Who sent.")] = None
-    status: Annotated[str | None, typer.Option(help="delivered, retrying, dead, pending, ...")] = None
-    since: Annotated[str | None, typer.Option("--from", help="RFC 3339, or a duration ago such as 15m.")] = None
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None
-    signature: Annotated[str | None, typer.Option(help="Failing like this; bus failures has them.")] = None
-    status_class: Annotated[str | None, typer.Option(help="2xx, 3xx, 4xx, 5xx or none: what the last attempt got.")] = (
-        None
-    )
-    error: Annotated[
-        str | None, typer.Option(help="Inside the reason or error of a delivery that is not delivered.")
+    ref: Annotated[str | None, typer.Option(help="Any exact id: of message or trace, biz id, key.")] = None
+    destination: Annotated[str | None, typer.Option(help="Destination code.")] = None
+    subscription: Annotated[
+        str | None, typer.Option(help="Subscription name; --status then applies to its deliveries.")
     ] = None
-    header: Annotated[str | None, typer.Option(help="NAME or 'NAME: VALUE' of the message's own headers.")] = None
-    body_path: Annotated[str | None, typer.Option(help="The JSON body has it, such as order.lines[0].sku.")] = None
-    body_value: Annotated[str | None, typer.Option(help="What stands at --body-path.")] = None
-    body_text: Annotated[str | None, typer.Option(help="Inside the body.")] = None
-    text: Annotated[str | None, typer.Option("--text", "--q", help="Inside id, biz id or source.")] = None
+    biz_id: Annotated[str | None, typer.Option(help="Business id that the producer set.")] = None
+    source: Annotated[str | None, typer.Option(help="Name of the producer.")] = None
+    status: Annotated[str | None, typer.Option(help="Status: delivered, retrying, dead, pending, ...")] = None
+    since: Annotated[
+        str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now such as 15m.")
+    ] = None
+    before: Annotated[str | None, typer.Option("--to", help="End: RFC 3339, or a duration before now.")] = None
+    signature: Annotated[str | None, typer.Option(help="Failure signature, see bus failures.")] = None
+    status_class: Annotated[
+        str | None, typer.Option(help="Result of the last attempt: 2xx, 3xx, 4xx, 5xx, or none for no response.")
+    ] = None
+    error: Annotated[str | None, typer.Option(help="Text in the error of a delivery that has not succeeded.")] = None
+    header: Annotated[str | None, typer.Option(help="Header of the message: NAME or 'NAME: VALUE'.")] = None
+    body_path: Annotated[str | None, typer.Option(help="Path in the JSON body, such as order.lines[0].sku.")] = None
+    body_value: Annotated[str | None, typer.Option(help="Value at --body-path.")] = None
+    body_text: Annotated[str | None, typer.Option(help="Text in the body.")] = None
+    text: Annotated[str | None, typer.Option("--text", "--q", help="Text in id, biz id or source.")] = None
 
     def query(self) -> dict[str, str | None]:
-        """Return them as the API names them."""
+        """Return the options under the names of the API."""
         named = {_NAMES.get(name, name): value for name, value in asdict(self).items()}
         return named | {"from": read_time(self.since, "--from"), "to": read_time(self.before, "--to")}
 
@@ -74,12 +76,12 @@ class Conditions:
 @grouped
 def search(
     conditions: Conditions,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of messages.")] = 50,
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """Find messages, the newest first."""
+    """Search messages, newest first."""
     table = output.table(*_COLUMNS)
     with server.api() as api:
         found = _pages(api, conditions.query(), limit)
@@ -91,9 +93,9 @@ def search(
         sys.stderr.write("no messages found\n")
     searched = found["searched"]
     if searched and not searched["complete"]:
-        sys.stderr.write(f"searched back to {searched['from']}; there may be more: raise --limit or give --to\n")
+        sys.stderr.write(f"searched back to {searched['from']}; older messages may match: raise --limit or give --to\n")
     if searched.get("archived"):
-        sys.stderr.write(_elsewhere(searched["archived"]) + "\n")
+        sys.stderr.write(_archived_line(searched["archived"]) + "\n")
 
 
 def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]:
@@ -115,32 +117,38 @@ def _pages(api: Api, query: dict[str, str | None], limit: int) -> dict[str, Any]
             return {"items": items, "next": cursor, "searched": searched}
 
 
-def _elsewhere(archived: list[dict[str, Any]]) -> str:
-    """Say which days were not searched, and how to read what they had."""
+def _archived_line(archived: list[dict[str, Any]]) -> str:
+    """Return a line that names the days which were not searched, and the command that reads them."""
     first, last = archived[0]["partition"], archived[-1]["partition"]
     days = first if first == last else f"{first} to {last}"
     lake = archived[-1]["lake"] or "LAKE"
-    return f"{days} are in the archive and were not searched; with an id: bus pipeline find ID --lake {lake}"
+    return f"archived days were not searched: {days}; find a message there with: bus pipeline find ID --lake {lake}"
 
 
 @grouped
 def export(
     conditions: Conditions,
     what: Annotated[
-        What, typer.Argument(metavar="[configuration]", help="What to write, instead of messages.")
+        What, typer.Argument(metavar="[configuration]", help="Write the configuration instead of messages.")
     ] = "messages",
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE|-", help="Where to.")] = "-",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE|-", help="File to write, or - for standard output.")
+    ] = "-",
     form: Annotated[
-        Format | None, typer.Option("--format", help="Without: csv for a FILE.csv, else ndjson.", show_default=False)
+        Format | None,
+        typer.Option("--format", help="Format.  [default: csv for a FILE.csv, else ndjson]", show_default=False),
     ] = None,
-    bodies: Annotated[bool, typer.Option("--bodies", help="With bodies; ndjson only, and on record.")] = False,
+    bodies: Annotated[
+        bool, typer.Option("--bodies", help="Include bodies; ndjson only, recorded in the audit log.")
+    ] = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Write every message of a selection to a file, which has its name only once it is whole.
+    """Write matching messages, or the configuration, to a file.
 
-    ``bus export configuration`` writes the destinations and subscriptions instead, for ``bus apply``.
+    The file gets its name when it is complete. ``bus export configuration`` writes destinations and subscriptions, for
+    ``bus apply``.
     """
     if what == "configuration":
         content = exported(server)
@@ -153,7 +161,7 @@ def export(
         "bodies": str(bodies).lower(),
     }
     if as_json and output == "-":
-        raise typer.BadParameter("it would be between the messages; give -o FILE", param_hint="--json")
+        raise typer.BadParameter("the messages are on standard output; give -o FILE", param_hint="--json")
     with server.api() as api, _opened(output) as stream:
         done = _copy(api, query, stream)
     if as_json:
@@ -165,7 +173,7 @@ def export(
 
 @contextmanager
 def _opened(output: str) -> Iterator[BinaryIO]:
-    """Give the stream to write to; a file gets its name when all went well, and ``.part`` behind it until then."""
+    """Open the output; a file ends in ``.part`` until it is complete."""
     if output == "-":
         yield sys.stdout.buffer
         return
@@ -180,7 +188,7 @@ def _opened(output: str) -> Iterator[BinaryIO]:
 
 
 def _copy(api: Api, query: dict[str, str | None], stream: BinaryIO) -> dict[str, int | None]:
-    """Write the file, and return its size in bytes and, of ndjson, which ends with a count, its messages."""
+    """Write the file, and return its size in bytes and, for ndjson, the number of messages."""
     size, last = 0, b""
     with progress(in_bytes=True) as bar, api.download("/api/v1/messages/export", query) as pieces:
         task = bar.add_task("exporting", total=None)
@@ -194,7 +202,7 @@ def _copy(api: Api, query: dict[str, str | None], stream: BinaryIO) -> dict[str,
 
 
 def _count(api: Api, end: bytes) -> int:
-    """Return the number of messages that the last line tells; raises when the file was cut off before it."""
+    """Return the number of messages in the last line; raises if the file is incomplete."""
     try:
         said = msgspec.json.decode(end.rstrip(b"\n").rpartition(b"\n")[2])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

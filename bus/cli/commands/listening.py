@@ -33,29 +33,36 @@ Found = TypeVar("Found")
 
 @grouped
 def listen(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="The destination.", show_default=False)],
+    code: Annotated[str, typer.Argument(metavar="CODE", help="Destination code.", show_default=False)],
     to: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="POST each there too, as to a subscriber.", show_default=False),
+        typer.Option(metavar="URL", help="Also POST each message to this URL, as to a subscriber.", show_default=False),
     ] = None,
     secret: Annotated[
-        str | None, typer.Option(metavar="whsec_...", help="Sign what is POSTed.", show_default=False)
+        str | None, typer.Option(metavar="whsec_...", help="Signing secret for --to.", show_default=False)
     ] = None,
-    since: Annotated[str | None, typer.Option("--from", help="Begin earlier: RFC 3339, or a duration ago.")] = None,
-    no_body: Annotated[bool, typer.Option("--no-body", help="Leave bodies out; reading one is on record.")] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now.  [default: now]")
+    ] = None,
+    no_body: Annotated[
+        bool, typer.Option("--no-body", help="Omit bodies; reading one is recorded in the audit log.")
+    ] = False,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this number of messages.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON per message.")] = False,
     *,
     server: Server,
 ) -> None:
-    """Show what passes through a destination, until Ctrl-C; no subscriber notices.
+    """Show the messages of a destination as they arrive.
 
-    Each is shown within about a second of being stored. What comes too fast to be shown is passed over, which is said.
+    Runs until Ctrl-C, without effect on subscribers. Each message is shown about a second after it was stored. If
+    messages arrive too fast, the oldest are skipped, and a line says so.
     """
     begin = parse_time(read_time(since, "--from") or "") if since else time.time_ns() // 1_000_000
     with _copying(to, secret, no_body=no_body) as copying, server.api() as api, suppress(KeyboardInterrupt):
         api.call("GET", destination_path(code))
-        _say(f"listening to {code} at {server.url}; end it with Ctrl-C")
+        _say(f"listening to {code} at {server.url}; stop with Ctrl-C")
         for heard in islice(_passing(api, Passing(api, code, begin), with_body=not no_body), count):
             _show(heard, copying, as_json=as_json)
 
@@ -63,43 +70,43 @@ def listen(
 def _copying(to: str | None, secret: str | None, *, no_body: bool) -> AbstractContextManager[Copying | None]:
     if to is None:
         if secret is not None:
-            raise typer.BadParameter("it signs what --to gets", param_hint="--secret")
+            raise typer.BadParameter("needs --to", param_hint="--secret")
         return nullcontext()
     if no_body:
-        raise typer.BadParameter("a copy has a body", param_hint="--no-body")
+        raise typer.BadParameter("--to needs bodies", param_hint="--no-body")
     return Copying.to(to, secret)
 
 
 def _passing(api: Api, passing: Passing, *, with_body: bool) -> Iterator[_Heard]:
-    """Yield what comes, for ever."""
+    """Yield messages as they arrive, without end."""
     while True:
         found, is_cut = _answered(passing.new)
         if is_cut:
-            _say("more came than is shown: the oldest of them were passed over")
+            _say("messages arrive too fast: the oldest were skipped")
         for one in found:
             yield _answered(partial(_read, api, one, with_body=with_body))
         time.sleep(_EVERY)
 
 
 def _answered(ask: Callable[[], Found]) -> Found:
-    """Return what the bus answers; while it is away it is waited for."""
-    is_away = False
+    """Return the response of the bus; waits while the bus is unreachable."""
+    is_unreachable = False
     while True:
         try:
             found = ask()
         except ReceiverUnavailable as error:
-            if not is_away:
-                _say(f"{error}; listening goes on")
-            is_away = True
+            if not is_unreachable:
+                _say(f"{error}; retrying")
+            is_unreachable = True
             time.sleep(_AGAIN)
         else:
-            if is_away:
-                _say("it answers again")
+            if is_unreachable:
+                _say("connected again")
             return found
 
 
 class _Heard(NamedTuple):
-    """A message as it was found; ``body`` is None where it may not be shown, or was not asked for."""
+    """A message; ``body`` is None if it may not be read, or is not wanted."""
 
     found: dict[str, Any]
     body: bytes | None
@@ -138,7 +145,7 @@ def _show(heard: _Heard, copying: Copying | None, *, as_json: bool) -> None:
 
 
 def _shown(body: bytes) -> str:
-    """Return a body as lines for people, without what would change their terminal."""
+    """Return a body as lines for people, without control characters."""
     try:
         text = _utf8().decode(body[:_MOST_SHOWN], final=len(body) <= _MOST_SHOWN)
     except UnicodeDecodeError:

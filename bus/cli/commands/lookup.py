@@ -28,51 +28,51 @@ _SIDE: Final = (
     "in_flight",
     "deferred",
     "written",
-    "unwritten_for",
+    "no_writes_for",
     "empty_for",
     "partitions",
     "channels",
 )
 _HISTORY: Final = ("step", "at", "by")
-_LIST: Final = ("id", "from", "to", "kind", "step", "since", "paused", "stopped", "waits")
+_LIST: Final = ("id", "from", "to", "kind", "step", "since", "paused", "producers_stopped", "waits_for")
 
 app = typer.Typer(
     name="lookup",
-    help="Topics of NSQ that move to another cluster, as the lookup proxies do it.",
+    help="Move NSQ topics between clusters.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 LookupUrl = Annotated[str, typer.Option("--server", "--url", metavar="URL", help="Address of a lookup proxy.")]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="An NSQ topic with a route.", show_default=False)]
-Id = Annotated[str, typer.Argument(metavar="ID", help="As bus lookup status names it.", show_default=False)]
-To = Annotated[str, typer.Option("--to", metavar="NAME", help="The cluster to move to.", show_default=False)]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Migration, see bus lookup status.", show_default=False)]
+To = Annotated[str, typer.Option("--to", metavar="NAME", help="Target cluster.", show_default=False)]
 Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a topic is to be moved."""
+    """The options of a migration."""
 
     kind: Annotated[
-        str, typer.Option(help="unordered, ordered or expansion; without, as the topic is.", show_default=False)
+        str, typer.Option(help="Kind: unordered, ordered or expansion.  [default: by the topic]", show_default=False)
     ] = ""
     partitions: Annotated[
-        int | None, typer.Option(help="Of an expansion: how many the topic is to have.", show_default=False)
+        int | None, typer.Option(help="With an expansion: the new number of partitions.", show_default=False)
     ] = None
     interval: Annotated[
         float | None,
-        typer.Option(help="Seconds within which every client looks up again.", show_default="90"),
+        typer.Option(help="Seconds within which every client repeats its lookup.", show_default="90"),
     ] = None
 
     def body(self, topic: str, to: str) -> Body:
-        """Return it as the API takes it."""
+        """Return the request body of the API."""
         given = {"kind": self.kind or None, "partitions": self.partitions, "interval": self.interval}
         return {"topic": topic, "to": to} | {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Which proxy."""
+    """The proxy to call."""
 
     address: LookupUrl = DEFAULT_LOOKUP
     api_key: ApiKey = ""
@@ -87,7 +87,7 @@ class Reached:
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")
 @grouped
 def plan_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
-    """Show what a migration would do, what is made on the target first, and what is missing."""
+    """Show the steps of a migration and what is missing for it."""
     table = output.table("step", "producers", "consumers")
     with reached.api as api:
         found = api.call("POST", _PATH, body=wanted.body(topic, to) | {"dry_run": True})
@@ -95,27 +95,30 @@ def plan_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached
         print_json(found)
         return
     print_fields({name: found[name] for name in ("topic", "from", "to", "kind", "partitions", "interval")})
-    table.show([one | {"producers": one["produce"] or "nobody", "consumers": one["consume"]} for one in found["steps"]])
-    sys.stdout.writelines(f"will do   {plain(line)}\n" for line in found["makes"])
+    table.show([one | {"producers": one["produce"] or "none", "consumers": one["consume"]} for one in found["steps"]])
+    sys.stdout.writelines(f"creates   {plain(line)}\n" for line in found["makes"])
     sys.stdout.writelines(f"missing   {plain(line)}\n" for line in found["missing"])
 
 
 @app.command("start", epilog="Example:  bus lookup start orders --to nsq2")
 @grouped
 def start_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
-    """Begin to move a topic: each step is taken by itself once there is the evidence for it."""
+    """Start a migration; steps follow automatically.
+
+    Each step is taken once the evidence for it is there.
+    """
     _call("POST", _PATH, wanted.body(topic, to), output, reached)
 
 
 @app.command("status", epilog="Example:  bus lookup status orders-1")
 @grouped
 def show_migrations(
-    migration_id: Annotated[str, typer.Argument(metavar="ID", help="This one; all without.")] = "",
+    migration_id: Annotated[str, typer.Argument(metavar="ID", help="Migration.  [default: all]")] = "",
     *,
     output: Output,
     reached: Reached = Reached(),
 ) -> None:
-    """Show where migrations are, since when, what they wait for, and what is seen of both clusters."""
+    """Show migrations: step, conditions, state of both clusters."""
     if migration_id:
         _call("GET", _path(migration_id), None, output, reached)
         return
@@ -125,7 +128,7 @@ def show_migrations(
     if output.as_json:
         print_json(found)
     else:
-        table.show([{**one, "stopped": _stopped(one), "waits": _waits(one)} for one in found["items"]])
+        table.show([{**one, "producers_stopped": _stopped(one), "waits_for": _waits(one)} for one in found["items"]])
 
 
 @app.command("advance", epilog="Example:  bus lookup advance orders-1")
@@ -134,9 +137,12 @@ def advance_migration(
     migration_id: Id,
     output: Output,
     reached: Reached,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Take the next step although evidence for it is missing; what may come of it is said first."""
+    """Take the next step without evidence.
+
+    The risk is shown first.
+    """
     with reached.api as api:
         found = api.call("GET", _path(migration_id))
     if not yes and not found["ended"]:
@@ -147,44 +153,52 @@ def advance_migration(
 @app.command("pause", epilog="Example:  bus lookup pause orders-1")
 @grouped
 def pause_migration(migration_id: Id, output: Output, reached: Reached) -> None:
-    """Take no further step until it is resumed; the routes of the step of now stay in force."""
+    """Pause a migration; the present routes stay in force."""
     _call("POST", f"{_path(migration_id)}/pause", {}, output, reached)
 
 
 @app.command("resume", epilog="Example:  bus lookup resume orders-1")
 @grouped
 def resume_migration(migration_id: Id, output: Output, reached: Reached) -> None:
-    """Take steps again."""
+    """Resume a migration."""
     _call("POST", f"{_path(migration_id)}/resume", {}, output, reached)
 
 
 @app.command("rollback", epilog="Example:  bus lookup rollback orders-1")
 @grouped
 def roll_back_migration(migration_id: Id, output: Output, reached: Reached) -> None:
-    """Go back to the route of before, by steps that wait for evidence as well."""
+    """Return to the former route.
+
+    These steps also wait for evidence.
+    """
     _call("POST", f"{_path(migration_id)}/rollback", {}, output, reached)
 
 
 @app.command("failover", epilog="Example:  bus lookup failover north --to nsq2")
 @grouped
 def fail_over(
-    room: Annotated[str, typer.Argument(metavar="ROOM", help="A room, or a cluster; all that were without.")] = "",
-    to: Annotated[
-        str, typer.Option(metavar="NAME", help="The cluster to produce to instead.", show_default=False)
+    room: Annotated[
+        str, typer.Argument(metavar="ROOM", help="Room or cluster to replace; default: list failovers.")
     ] = "",
+    to: Annotated[str, typer.Option(metavar="NAME", help="Cluster to produce to instead.", show_default=False)] = "",
     end: Annotated[
         bool,
-        typer.Option("--end", help="Produce there again; once more, when all is consumed elsewhere, to forget it."),
+        typer.Option(
+            "--end", help="Produce to the room again; repeated when the other cluster is empty, remove the failover."
+        ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also while it answers, or something waits.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if the room is reachable, or messages are queued.")
+    ] = False,
     *,
     output: Output,
     reached: Reached = Reached(),
 ) -> None:
-    """Have the topics of a room that is lost produced to another cluster at once, without evidence.
+    """Produce the topics of a lost room to another cluster.
 
-    What the room holds is not lost, and is consumed when it comes back: messages of a key may be out of order then, and
-    those of ordered topics are. Refused while its clusters answer: bus lookup start moves topics without that.
+    Takes effect at once, without evidence. Messages in the room are consumed when it is available again: messages with
+    a key can then be out of order, and those of ordered topics are. Refused while its clusters are reachable; use bus
+    lookup start then.
     """
     table = output.table(*_ROOM)
     with reached.api as api:
@@ -201,7 +215,7 @@ def fail_over(
 
 
 def _call(method: str, path: str, body: Body | None, output: Output, reached: Reached) -> None:
-    """Look at a migration or have something done to it, and show it as it is then."""
+    """Call the API for a migration, and print the migration."""
     tables = output.tables(_SIDE, _HISTORY)
     with reached.api as api:
         found = api.call(method, path, body=body)
@@ -216,12 +230,12 @@ def _path(migration_id: str) -> str:
 
 
 def _ask(found: Body) -> None:
-    """Go on once a person agrees to what may come of it; on a terminal alone."""
+    """Ask for confirmation of the risk; raises without a terminal."""
     for line in found["waits"]:
         sys.stderr.write(f"missing: {plain(line)}\n")
-    sys.stderr.write(f"without it: {plain(found['risk'])}\n")
+    sys.stderr.write(f"risk: {plain(found['risk'])}\n")
     if not sys.stdin.isatty():
-        raise ConfigurationError("no step was taken: nobody can be asked here", hint="say --yes to go on")
+        raise ConfigurationError("no step was taken: no terminal for the confirmation", hint="confirm with --yes")
     typer.confirm(f"Go from {plain(found['step'])} to {plain(found['next'])}?", abort=True, err=True)
 
 
@@ -229,19 +243,20 @@ def _show(found: Body, sides: Table, history: Table) -> None:
     names = ("id", "topic", "from", "to", "kind", "partitions", "step", "since", "next", "paused", "by")
     print_fields(
         {name: found[name] for name in names}
-        | {"producers": found["produce"] or "nobody", "consumers": found["consume"], "stopped": _stopped(found)}
+        | {"producers": found["produce"] or "none", "consumers": found["consume"], "producers stopped": _stopped(found)}
         | {"waits for": _waits(found)}
-        | ({"trouble": found["trouble"]} if found["trouble"] else {})
+        | ({"error": found["trouble"]} if found["trouble"] else {})
     )
     if found["evidence"] is not None:
-        sides.show([found["evidence"][side] for side in ("source", "target")])
+        evidence = [found["evidence"][side] for side in ("source", "target")]
+        sides.show([one | {"no_writes_for": one["unwritten_for"]} for one in evidence])
     history.show([one | {"by": one["by"] or "evidence"} for one in found["history"]])
 
 
 def _stopped(found: Body) -> str:
-    """Return for how long producers were stopped, and whether they are still."""
+    """Return for how long producers were stopped, or have been so far."""
     length = f"{found['producers_stopped_ms'] / 1000:.1f} s"
-    return f"{length}, still" if found["producers_stopped"] else length
+    return f"{length} so far" if found["producers_stopped"] else length
 
 
 def _waits(found: Body) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -18,19 +19,19 @@ from bus.cli.picture import chain_lines
 
 app = typer.Typer(
     name="ordering",
-    help="Keys that are held up, where an order is kept, and the chains of strict orders.",
+    help="Inspect and repair ordered delivery.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 Key = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="As bus ordering show has it; none if the order is strict.", show_default=False),
+    typer.Argument(metavar="KEY", help="Key, see bus ordering show; none for a strict order.", show_default=False),
 ]
 _COLUMNS: Final = (
     "subscription",
     "key",
-    "waiting",
-    "held_up_by",
+    "queued",
+    "blocked_by",
     "status",
     "attempts",
     "since",
@@ -44,15 +45,16 @@ _PAGE: Final = 200
 @grouped
 def show_order(
     code: Code,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of this subscription; of all without.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Subscription.  [default: all]")] = "",
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """Show which keys are held up, by which message and why, and how many wait behind it.
+    """Show blocked keys, and the chain of a strict order.
 
-    Of a strict order, without NAME, the chain of its groups of brokers as well: what is to be read, oldest first, with
-    what waits there for whom; who sends and reads; how the groups are; and what blocks, with what to do.
+    Shows for each blocked key the message that blocks it, the reason, and the number of messages behind it. For a
+    strict order, without NAME, also shows the chain of broker groups: segments, oldest first, with queued messages;
+    sender and reader; the state of the groups; obstacles, with the next step.
     """
     table = output.table(*_COLUMNS)
     with server.api() as api:
@@ -66,17 +68,18 @@ def show_order(
     if chain is not None:
         sys.stdout.writelines(f"{line}\n" for line in chain_lines(chain))
     if found or chain is None:
-        table.show(found)
+        table.show([one | {"queued": one["waiting"], "blocked_by": one["held_up_by"]} for one in found])
     if ordering == "none":
-        sys.stderr.write(f"{code} keeps no order; with one: bus destination set {code} --ordering key\n")
+        again = ["bus", "destination", "set", code, "--ordering", "key", *server.options]
+        sys.stderr.write(f"{code} has no ordering; set one with: {shlex.join(again)}\n")
     elif not found:
-        sys.stderr.write("no key is held up\n")
+        sys.stderr.write("no key is blocked\n")
 
 
 @app.command("resume", epilog="Example:  bus ordering resume account.changed ledger c-42")
 @grouped
 def resume_key(code: Code, name: Name, key: Key = "", as_json: AsJson = False, *, server: Server) -> None:
-    """Resend what holds up a key now; those behind it go on once it is delivered."""
+    """Retry the message that blocks a key now."""
     with server.api() as api:
         show(api.call("POST", f"{_keys_path(code, name)}/resume", body={"key": key}), as_json=as_json)
 
@@ -87,12 +90,15 @@ def skip_key(
     code: Code,
     name: Name,
     key: Key = "",
-    reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(help="Reason, for the audit log.", show_default=False)] = "",
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Set aside what holds up a key, so that those behind it go on: it is parked, and can be resent out of order."""
+    """Park the message that blocks a key.
+
+    Messages behind it are delivered then; the parked message can be resent, out of order.
+    """
     with server.api() as api:
         asked = {"key": key, "reason": reason}
         show(api.call("POST", f"{_keys_path(code, name)}/skip", body=asked), as_json=as_json)
@@ -102,16 +108,16 @@ def skip_key(
 @grouped
 def release_order(
     code: Code,
-    reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(help="Reason, for the audit log.", show_default=False)] = "",
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Let another process keep an order whose own is gone for good, disk and all; refused while it is seen alive.
+    """Move an order from a lost process to another one.
 
-    Make sure that it is stopped: one that is only cut off from the others may go on as if the order were still its own.
-    What waits on that disk comes, if it ever comes back, behind what is accepted from now on. Start that process again,
-    or run a sweeper on its disk, wherever that is possible: then nothing is out of order.
+    Refused while the process is reachable. Make sure that it is stopped: a process that is only isolated may continue
+    to deliver. Messages on its disk come after newer ones if the disk is found again. If possible, start that process
+    again or run a sweeper on its disk instead: then the order is kept.
     """
     with server.api() as api:
         show(api.call("POST", f"{destination_path(code)}/release-order", body={"reason": reason}), as_json=as_json)

@@ -1,4 +1,4 @@
-"""``bus subscription sample``: one message to a subscriber now, and what came of it."""
+"""``bus subscription sample``: one test message to a subscriber, and its response."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from bus.cli.output import plain, print_json
 def send_sample(
     code: Code,
     name: Name,
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The body: a file, or - for standard input.")] = "-",
-    content_type: Annotated[str, typer.Option(help="Without: JSON if it is, else text or bytes.")] = "",
-    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the message's own; repeatable.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Body: a file, or - for standard input.")] = "-",
+    content_type: Annotated[
+        str, typer.Option(help="Content type of the body.  [default: JSON, text or bytes, by the body]")
+    ] = "",
+    header: Annotated[list[str] | None, typer.Option(help="Header NAME=VALUE of the message; repeatable.")] = None,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> int:
-    """Send a subscriber one message now, and show the exact request and answer; exit 1 when it was not taken.
+    """Send one test message and show request and response.
 
-    It is signed as a delivery is, with bus-sample: true, and sent once, while the subscription is paused too. It leaves
-    no trace and is in no statistics.
+    The message is signed like a delivery, has the header bus-sample: true, and is sent once, also to a paused
+    subscription. It has no trace and is not in the statistics. Exit 1: the subscriber did not accept it.
     """
     with opened(file) as stream:
         content = stream.read()
@@ -55,18 +57,18 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield plain(f"{request['method']} {request['url']}")
     yield from _message(request)
     phases = " ".join(f"{name}={value}" for name, value in found["phases"].items())
-    ended = answer["status"] if answer is not None else found["error"] or "no answer"
+    ended = answer["status"] if answer is not None else found["error"] or "no response"
     yield plain(f"{ended}  {found['duration_ms']} ms  {phases}")
     if answer is not None:
         yield from _message(answer)
-    yield "taken" if found["delivered"] else plain(f"not taken: {found['error'] or ended}")
+    yield "accepted" if found["delivered"] else plain(f"not accepted: {found['error'] or ended}")
 
 
 def _message(found: dict[str, Any]) -> Iterator[str]:
-    """Yield the headers of a request or an answer, and its body."""
+    """Yield the headers of a request or a response, and its body."""
     yield from (plain(f"  {name}: {value}") for name, value in found["headers"])
     body = found["body"]
-    lines = [f"{found['bytes']} bytes that are no text"] if body is None else body.splitlines()
+    lines = [f"{found['bytes']} bytes, not text"] if body is None else body.splitlines()
     yield from (plain(f"  | {line}") for line in lines)
     if found["truncated"]:
-        yield f"  | ... {found['bytes']} bytes in all"
+        yield f"  | ... {found['bytes']} bytes in total"

@@ -29,7 +29,7 @@ _PAUSE: Final = 0.5
 _SHOWN: Final = 20
 _FILES: Final = frozenset({".ndjson", ".jsonl", ".json"})
 _NOT_FOUND: Final = 404
-_TAKEN: Final = ("accepted", "duplicate")
+_ACCEPTED: Final = ("accepted", "duplicate")
 
 
 class Numbered(NamedTuple):
@@ -42,32 +42,36 @@ class Numbered(NamedTuple):
 @grouped
 def send(
     code: Annotated[
-        str, typer.Argument(metavar="CODE", help="The destination; with --envelope only for lines without one.")
+        str, typer.Argument(metavar="CODE", help="Destination; with --envelope, of lines that have none.")
     ] = "",
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="A file, or - for standard input, as without.", show_default=False)
+        str,
+        typer.Argument(metavar="FILE|-", help="File to read, or - for standard input (default).", show_default=False),
     ] = "",
-    biz_id: Annotated[str, typer.Option(help="What people will search for.")] = "",
-    key: Annotated[str, typer.Option(help="What orders messages.")] = "",
-    routing_key: Annotated[str, typer.Option(help="What subscriptions' routing patterns choose by.")] = "",
-    source: Annotated[str, typer.Option(help="Who sends.")] = "bus-cli",
-    content_type: Annotated[str, typer.Option(help="Without: JSON if it is, else text or bytes.")] = "",
-    deliver_at: Annotated[str, typer.Option(help="Not before this time (RFC 3339).")] = "",
-    header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the message's own; repeatable.")] = None,
-    ndjson: Annotated[bool, typer.Option("--ndjson", help="Each line is a message's body.")] = False,
+    biz_id: Annotated[str, typer.Option(help="Business id, by which people search.")] = "",
+    key: Annotated[str, typer.Option(help="Ordering key.")] = "",
+    routing_key: Annotated[str, typer.Option(help="Routing key, for the routing patterns of subscriptions.")] = "",
+    source: Annotated[str, typer.Option(help="Name of the producer.")] = "bus-cli",
+    content_type: Annotated[
+        str, typer.Option(help="Content type of the body.  [default: JSON, text or bytes, by the body]")
+    ] = "",
+    deliver_at: Annotated[str, typer.Option(help="Time of delivery (RFC 3339).")] = "",
+    header: Annotated[list[str] | None, typer.Option(help="Header NAME=VALUE of the message; repeatable.")] = None,
+    ndjson: Annotated[bool, typer.Option("--ndjson", help="Send each line as the body of a message.")] = False,
     envelope: Annotated[
         bool,
         typer.Option(
-            "--envelope", help="Each line is a message whole: JSON with destination, body, key, biz_id, headers, ..."
+            "--envelope", help="Send each line as a message: JSON with destination, body, key, biz_id, headers."
         ),
     ] = False,
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> int:
-    """Send one message and print its id, or with --ndjson or --envelope one message a line.
+    """Send one message, or one per line of a file.
 
-    A line of --envelope has the fields that POST /v1/messages takes; options stand for those that a line lacks.
+    Prints the id of the message; with --ndjson or --envelope, the number of lines that were accepted, duplicates and
+    rejected. Lines of --envelope have the fields of POST /v1/messages; options apply to fields that a line lacks.
     """
     if ndjson and envelope:
         raise typer.BadParameter("give --ndjson or --envelope, not both")
@@ -100,14 +104,14 @@ def send(
         print_json(answer)
     else:
         typer.echo(answer["id"])
-        suggest(server.options, ("what becomes of it", ["trace", answer["id"]]))
+        suggest(server.options, ("follow it", ["trace", answer["id"]]))
     return 0
 
 
 def _check_named(code: str, file: str, option: str) -> None:
-    """Raise a usage error where no destination is named, or a file in its place."""
+    """Raise a usage error if no destination is given, or a file in its place."""
     if not code:
-        raise typer.BadParameter(f"name the destination: bus send CODE FILE {option}".rstrip(), param_hint="CODE")
+        raise typer.BadParameter(f"no destination given: bus send CODE FILE {option}".rstrip(), param_hint="CODE")
     path = Path(code)
     if not file and (path.suffix in _FILES or (path.is_file() and ("/" in code or sys.stdin.isatty()))):
         raise _no_destination(code, option)
@@ -116,9 +120,7 @@ def _check_named(code: str, file: str, option: str) -> None:
 def _no_destination(code: str, option: str) -> typer.BadParameter:
     right = f"bus send CODE {code} {option}".rstrip()
     other = "" if "/" in code else f" (for a destination of that name: {f'bus send {code} - {option}'.rstrip()})"
-    return typer.BadParameter(
-        f"{code} looks like a file, and no destination is named: {right}{other}", param_hint="CODE"
-    )
+    return typer.BadParameter(f"no destination given, and {code} looks like a file: {right}{other}", param_hint="CODE")
 
 
 def _send_one(api: Api, common: Line, body: bytes) -> Any:
@@ -138,7 +140,7 @@ def _send_one(api: Api, common: Line, body: bytes) -> Any:
 
 
 class Tally:
-    """What became of the lines."""
+    """The outcome of the lines."""
 
     def __init__(self) -> None:
         self.counts = {"accepted": 0, "duplicate": 0, "rejected": 0}
@@ -146,24 +148,24 @@ class Tally:
         self.unknown: dict[str, None] = {}
 
     def refuse(self, number: int, reason: str) -> None:
-        """Count a line that was not taken, and keep the first reasons."""
+        """Count a rejected line, and keep the first reasons."""
         self.counts["rejected"] += 1
         if len(self.refused) < _SHOWN:
             self.refused.append({"line": number, "reason": reason})
 
     def count(self, number: int, line: bytes, result: dict[str, Any]) -> None:
-        """Count a line that the bus has answered, and keep the destinations that it does not know."""
-        if result["status"] in _TAKEN:
+        """Count a line by its result, and keep unknown destinations."""
+        if result["status"] in _ACCEPTED:
             self.counts[result["status"]] += 1
             return
         problem = result.get("error") or {}
-        self.refuse(number, problem.get("detail") or problem.get("title") or "no reason given")
+        self.refuse(number, problem.get("detail") or problem.get("title") or "unknown reason")
         if problem.get("status") == _NOT_FOUND and len(self.unknown) < _SHOWN:
             self.unknown[decode_head(line).destination] = None
 
 
 def _send_lines(api: Api, common: Line, stream: BinaryIO, make: Callable[[Line, bytes], bytes | None]) -> Tally:
-    """Send what is made of each line, in batches, and count what became of them."""
+    """Send the messages of all lines in batches, and count the outcomes."""
     tally = Tally()
     batch: list[tuple[int, bytes]] = []
     size = 0
@@ -188,13 +190,13 @@ def _send_lines(api: Api, common: Line, stream: BinaryIO, make: Callable[[Line, 
 
 
 def read_lines(stream: BinaryIO) -> Iterator[Numbered]:
-    """Yield lines as they are, the line break included; the whole file is never in memory."""
+    """Yield lines with their line breaks; the file is never in memory as a whole."""
     for number, line in enumerate(stream, 1):
         yield Numbered(number, line)
 
 
 def _size(stream: BinaryIO) -> int | None:
-    """Return how many bytes there are to read, None for a pipe."""
+    """Return the number of bytes to read, None for a pipe."""
     if not stream.seekable():
         return None
     here = stream.tell()
@@ -204,7 +206,7 @@ def _size(stream: BinaryIO) -> int | None:
 
 
 def _post(api: Api, batch: list[tuple[int, bytes]], tally: Tally) -> None:
-    """Send a batch; its ids are ours, so that a repetition after a lost answer makes no duplicate."""
+    """Send a batch; the ids are set here, so that a repetition after a lost response makes no duplicates."""
     if not batch:
         return
     content = b"\n".join(line for _, line in batch)
@@ -217,7 +219,7 @@ def _post(api: Api, batch: list[tuple[int, bytes]], tally: Tally) -> None:
                 time.sleep(_PAUSE)
                 continue
             raise type(error)(
-                f"stopped at line {batch[0][0]}: {error}; {tally.counts['accepted']} messages before it were accepted",
+                f"stopped at line {batch[0][0]}: {error}; {tally.counts['accepted']} earlier messages were accepted",
                 hint=error.hint,
                 status=error.status,
             ) from error
@@ -233,7 +235,7 @@ def _report(api: Api, tally: Tally, *, as_json: bool) -> None:
         typer.echo(f"line {item['line']}: {item['reason']}", err=True)
     more = tally.counts["rejected"] - len(tally.refused)
     if more:
-        typer.echo(f"and {more} more lines", err=True)
+        typer.echo(f"and {more} more rejected lines", err=True)
     for code in tally.unknown:
         if meant := api.meant(destination_path(code)):
             typer.echo(f"there is no destination {code}: {meant}", err=True)

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from bus.serving import Announcement
 
 PLACE: Final = "PIER_PLACE"  # as bus.serving.place has it, which takes long to load
-Config = Annotated[Path | None, typer.Option(help="A bus.toml.")]
-Data = Annotated[Path | None, typer.Option(help="Directory of spools and store.  [default: data]")]
+Config = Annotated[Path | None, typer.Option(help="Configuration file, bus.toml.")]
+Data = Annotated[Path | None, typer.Option(help="Data directory: queues and store.  [default: data]")]
 Host = Annotated[str | None, typer.Option(help="Address to serve on.  [default: 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700, or by the role]")]
+Port = Annotated[int | None, typer.Option(help="Port to serve on.  [default: 8700, or that of the role]")]
 
 Processes = Annotated[
     str | None,
-    typer.Option(metavar="N|auto", help="How many processes share the port; auto: one on each core.  [default: 1]"),
+    typer.Option(metavar="N|auto", help="Number of processes on the port; auto: one per core.  [default: 1]"),
 ]
 
 
 @contextmanager
 def server_extra() -> Iterator[None]:
-    """Say which extra is missing when what is imported here is not installed.
+    """Raise an error that names the missing extra if an import fails.
 
     Raises
     ------
@@ -59,12 +59,13 @@ def up(
     address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run everything: receiver, dispatcher, compensator, admin, alarms; in one process, or in several on one port.
+    """Run all roles of the bus in one process.
 
-    Ctrl-C or SIGTERM finishes what is in flight and exits 0; everything else waits on disk.
-    SIGHUP to a bus of several processes replaces them one by one.
+    The roles are receiver, dispatcher, compensator, admin and alarms; --processes runs several processes on one port.
+    Ctrl-C or SIGTERM finishes open requests and exits 0; everything else stays on disk. SIGHUP to a bus of several
+    processes replaces them one by one.
     """
-    _begin("a bus")
+    _begin("the bus")
     with server_extra(), lasting():
         from bus.bootstrap import ROLES  # noqa: PLC0415
     overrides = {"data": data, "host": host, "port": port, "processes": processes}
@@ -72,7 +73,7 @@ def up(
 
 
 def run(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="receiver, dispatcher, ...", show_default=False)],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Role: receiver, dispatcher, ...", show_default=False)],
     data: Data = None,
     host: Host = None,
     port: Port = None,
@@ -81,20 +82,20 @@ def run(
     address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
-    """Run one role: receiver, dispatcher, compensator, admin, sweeper, alarms, lookup.
+    """Run one role of the bus.
 
-    All processes of a bus have the same store; each has a data directory of its own, or shares one with other roles.
-    A receiver listens on 8700, an admin on 8701, a lookup proxy on 4161, the others on any free port, unless told
-    otherwise.
+    The roles are receiver, dispatcher, compensator, admin, sweeper, alarms and lookup. All processes of a bus have the
+    same store; each has its own data directory, or shares one with other roles. By default a receiver listens on 8700,
+    an admin on 8701, a lookup proxy on 4161, the others on any free port.
     """
-    _begin(f"a process with the role {role}")
+    _begin(f"the {role}")
     return _serve([role], config, {"data": data, "host": host, "port": port, "processes": "1"}, as_json=as_json)
 
 
 def _begin(what: str) -> None:
-    """Say what is being done to a person who would otherwise look at nothing while everything is loaded."""
+    """At a terminal, print a line before everything is loaded, which takes seconds."""
     if sys.stderr.isatty() and PLACE not in os.environ:
-        typer.echo(f"starting {what}; its addresses follow once it serves", err=True)
+        typer.echo(f"starting {what} ...", err=True)
 
 
 def _serve(roles: Sequence[str], config: Path | None, overrides: dict[str, Any], *, as_json: bool) -> int:

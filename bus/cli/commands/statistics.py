@@ -19,7 +19,7 @@ _COLUMNS: Final = (
 
 
 class By(enum.StrEnum):
-    """What each line is of."""
+    """The subject of each line."""
 
     DESTINATION = "destination"
     SUBSCRIPTION = "subscription"
@@ -37,17 +37,20 @@ _NAMES: Final = {
 @grouped
 def stats(
     since: Annotated[
-        str | None, typer.Option("--from", help="RFC 3339, or a duration ago; 1h ago if not given.")
+        str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now.  [default: 1h]")
     ] = None,
-    before: Annotated[str | None, typer.Option("--to", help="RFC 3339, or a duration ago.")] = None,
-    by: Annotated[By | None, typer.Option(help="A line for each of these, the busiest first.")] = None,
-    destination: Annotated[str | None, typer.Option(help="Code.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many lines at most.")] = 50,
+    before: Annotated[str | None, typer.Option("--to", help="End: RFC 3339, or a duration before now.")] = None,
+    by: Annotated[By | None, typer.Option(help="Print a line for each of these, busiest first.")] = None,
+    destination: Annotated[str | None, typer.Option(help="Destination code.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of lines.")] = 50,
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """Show how much was accepted and delivered, how well and how fast; --json has it over time."""
+    """Show throughput, success rates and latencies.
+
+    With --json, as series over time.
+    """
     table = output.table(*_NAMES[by], *_COLUMNS)
     query: dict[str, Any] = {
         "from": read_time(since, "--from"),
@@ -62,7 +65,7 @@ def stats(
         print_json(found)
         return
     table.show([_row(series) for series in found["series"]])
-    left = f"; {found['left_out']} lines are not shown" if found["left_out"] else ""
+    left = f"; {found['left_out']} more lines: raise --limit" if found["left_out"] else ""
     until = "" if found["complete"] else f", complete until {found['complete_until']}"
     sys.stderr.write(f"{found['from']} to {found['to']}{until}{left}\n")
 

@@ -20,9 +20,7 @@ _SAMPLE = """\b
 Examples:
   echo '{"order": 42}' | bus subscription sample order.cancelled billing
   bus subscription sample order.cancelled billing order.json --json"""
-app = typer.Typer(
-    name="subscription", help="Who gets a destination's messages.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(name="subscription", help="Manage subscriptions.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @dataclass(frozen=True)
@@ -42,43 +40,58 @@ class _Server(Server):
 def set_subscription(
     code: Code,
     name: Name,
-    target: Annotated[str | None, typer.Option("--url", help="Where messages are POSTed.")] = None,
-    max_concurrency: Annotated[int | None, typer.Option(help="Requests in flight at once.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Messages in one POST at most; above 1 each is a batch.")] = None,
-    batch_format: Annotated[str | None, typer.Option(help="Of batches: ndjson, or json for one array.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--url", help="URL of the subscriber: messages are POSTed to it.")
+    ] = None,
+    max_concurrency: Annotated[int | None, typer.Option(help="Concurrency limit: requests at once.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Maximum messages in one POST; above 1, every POST is a batch.")
+    ] = None,
+    batch_format: Annotated[str | None, typer.Option(help="Format of batches: ndjson, or json for an array.")] = None,
     on_failure: Annotated[
-        str | None, typer.Option(help="Where an order is kept: block the key, park the message, or skip it.")
+        str | None, typer.Option(help="With an ordered destination: block the key, park the message, or skip it.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for one POST.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Deliveries a second.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Time-out of one POST in seconds.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Maximum deliveries per second.")] = None,
     retry: Annotated[
-        str | None, typer.Option(help='Waits "5s,30s,2m", or JSON {"first":"5s","factor":3,"max":"12h"}.')
+        str | None,
+        typer.Option(help='Delays before retries: "5s,30s,2m", or JSON {"first":"5s","factor":3,"max":"12h"}.'),
     ] = None,
-    retry_max_age: Annotated[str | None, typer.Option(help="Give up after, such as 7d.")] = None,
-    retry_max_attempts: Annotated[int | None, typer.Option(help="Give up after so many attempts.")] = None,
+    retry_max_age: Annotated[str | None, typer.Option(help="Stop retrying after this time, such as 7d.")] = None,
+    retry_max_attempts: Annotated[int | None, typer.Option(help="Stop retrying after this number of attempts.")] = None,
     dead_on: Annotated[
-        str | None, typer.Option(help='Statuses that end a delivery without a retry, such as "400,422"; "" for none.')
+        str | None, typer.Option(help='Terminal statuses, which are not retried, such as "400,422"; "" for none.')
     ] = None,
-    secret: Annotated[str | None, typer.Option(help='Signing secret: "auto" makes one, or whsec_...')] = None,
-    filter_: Annotated[str | None, typer.Option("--filter", help="JMESPath over body, headers, biz_id, key.")] = None,
+    secret: Annotated[str | None, typer.Option(help='Signing secret: whsec_..., or "auto" to create one.')] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", help="Deliver only matching messages: JMESPath over body, headers, biz_id, key, source."
+        ),
+    ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "--key-header", help="NAME=VALUE sent with each POST; repeatable.")
+        list[str] | None, typer.Option("--header", "--key-header", help="Header NAME=VALUE of every POST; repeatable.")
     ] = None,
     routing_pattern: Annotated[
-        str | None, typer.Option(help='Routing keys it takes, such as "eu.*.shoes" or "eu.#".')
+        str | None, typer.Option(help='Deliver only these routing keys, such as "eu.*.shoes" or "eu.#".')
     ] = None,
-    stuck_after: Annotated[str | None, typer.Option(help="Compensate a silent delivery after, such as 5m.")] = None,
-    owner: Annotated[str | None, typer.Option(help="Who is told of its alarms: a name of channels' owners.")] = None,
+    stuck_after: Annotated[
+        str | None, typer.Option(help="Redelivery time-out: send an unconfirmed message again after, such as 5m.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Owner that is notified of its alarms, see alarm_channels.")] = None,
     alarms: Annotated[
         str | None,
-        typer.Option(help='Its own limits: "backlog=1000,age=15m,p99=2s,error_rate=0.2"; "" for those of the bus.'),
+        typer.Option(help='Alarm limits: "backlog=1000,age=15m,p99=2s,error_rate=0.2"; "" for the defaults.'),
     ] = None,
-    paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold, or deliver.")] = None,
+    paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold messages, or deliver them.")] = None,
     as_json: AsJson = False,
     *,
     server: _Server,
 ) -> None:
-    """Make a subscription, or change the options given of one that is there. A secret that is made is shown once."""
+    """Create a subscription, or change the given options of one.
+
+    A new signing secret is shown once.
+    """
     fields = {
         "url": target,
         "max_concurrency": max_concurrency,
@@ -106,7 +119,7 @@ def set_subscription(
     if not as_json:
         suggest(
             server.options,
-            ("does it answer", ["subscription", "sample", code, name, "FILE"]),
+            ("test the subscriber", ["subscription", "sample", code, name, "FILE"]),
             ("send a message", ["send", code, "FILE"]),
         )
 
@@ -118,7 +131,7 @@ def _alarms(text: str | None) -> dict[str, str | float] | None:
     for pair in filter(None, map(str.strip, text.split(","))):
         name, equals, value = pair.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{pair!r} is not NAME=LIMIT, such as backlog=1000", param_hint="--alarms")
+            raise typer.BadParameter(f"expected NAME=LIMIT such as backlog=1000, not {pair!r}", param_hint="--alarms")
         found[name] = _number(value) if name in {"backlog", "error_rate"} else value
     return found
 
@@ -127,7 +140,7 @@ def _number(text: str) -> float:
     try:
         return int(text) if text.isdecimal() else float(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no number", param_hint="--alarms") from error
+        raise typer.BadParameter(f"{text!r} is not a number", param_hint="--alarms") from error
 
 
 def _statuses(text: str | None) -> list[int] | None:
@@ -136,7 +149,9 @@ def _statuses(text: str | None) -> list[int] | None:
     try:
         return [int(status) for status in text.split(",") if status.strip()]
     except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no list of statuses such as 400,422", param_hint="--dead-on") from error
+        raise typer.BadParameter(
+            f"{text!r} is not a list of statuses such as 400,422", param_hint="--dead-on"
+        ) from error
 
 
 def _retry(text: str | None) -> Any:
@@ -153,12 +168,12 @@ def _retry(text: str | None) -> Any:
 @app.command("list", epilog="Example:  bus subscription list order.cancelled")
 @grouped
 def list_subscriptions(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="Of this destination; of all without.")] = "",
+    code: Annotated[str, typer.Argument(metavar="CODE", help="Only subscriptions of this destination.")] = "",
     *,
     output: Output,
     server: Server,
 ) -> None:
-    """List subscriptions."""
+    """List subscriptions with state, queue and last error."""
     table = output.table("destination", "name", *COLUMNS, "url", "max_concurrency", "timeout_seconds")
     with server.api() as api:
         codes = [code] if code else [item["code"] for item in api.call("GET", "/api/v1/destinations")["items"]]
@@ -179,7 +194,7 @@ def list_subscriptions(
 @app.command("show", epilog="Example:  bus subscription show order.cancelled billing")
 @grouped
 def show_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
-    """Show one subscription."""
+    """Show a subscription with state, queue and last error."""
     with server.api() as api:
         found = api.call("GET", subscription_path(code, name))
         condition = conditions(api, code, name).get((code, name))
@@ -192,14 +207,14 @@ def show_subscription(code: Code, name: Name, as_json: AsJson = False, *, server
 @app.command("pause", epilog="Example:  bus subscription pause order.cancelled billing")
 @grouped
 def pause_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
-    """Hold a subscription's messages; none is lost."""
+    """Hold the messages of a subscription; none is lost."""
     _set_paused(code, name, server, paused=True, as_json=as_json)
 
 
 @app.command("resume", epilog="Example:  bus subscription resume order.cancelled billing")
 @grouped
 def resume_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
-    """Deliver what was held, and go on."""
+    """Deliver the held messages and continue."""
     _set_paused(code, name, server, paused=False, as_json=as_json)
 
 
@@ -214,13 +229,13 @@ def rotate_secret(
     code: Code,
     name: Name,
     overlap: Annotated[
-        str, typer.Option(help="How long the old secret signs as well, such as 24h; 0s ends all former ones at once.")
+        str, typer.Option(help="Time for which the former secret signs as well, such as 24h; 0s for none.")
     ] = "24h",
     as_json: AsJson = False,
     *,
     server: Server,
 ) -> None:
-    """Make another signing secret, which is shown once; both sign until the overlap is over."""
+    """Create a new signing secret, which is shown once."""
     with server.api() as api:
         path = f"{subscription_path(code, name)}/rotate-secret"
         show(api.call("POST", path, body={"overlap": overlap}), as_json=as_json)
@@ -232,7 +247,7 @@ app.command("sample", epilog=_SAMPLE)(send_sample)
 @app.command("rm", epilog="Example:  bus subscription rm order.cancelled billing")
 @grouped
 def remove_subscription(code: Code, name: Name, as_json: AsJson = False, *, server: Server) -> None:
-    """Remove a subscription; its open deliveries are canceled."""
+    """Remove a subscription and cancel its open deliveries."""
     with server.api() as api:
         api.call("DELETE", subscription_path(code, name))
     show({"removed": f"{code}/{name}"}, as_json=as_json)

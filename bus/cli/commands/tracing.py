@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -30,22 +31,23 @@ def trace(
     any_id: Annotated[
         str,
         typer.Argument(
-            metavar="ID", help="The message's id; else its biz id, key, trace id, Idempotency-Key.", show_default=False
+            metavar="ID", help="Id of the message; or its biz id, key, trace id or Idempotency-Key.", show_default=False
         ),
     ],
-    body: Annotated[bool, typer.Option("--body", help="Only its body, as it is.")] = False,
+    body: Annotated[bool, typer.Option("--body", help="Write only the body, unchanged.")] = False,
     *,
     output: Output,
     server: Server,
 ) -> int:
-    """Show the life of a message: who sent it when, who got it when, every attempt.
+    """Show the history of a message.
 
-    Where several messages have the same biz id or key they are listed, the newest first, to choose from: exit 1.
+    Shows when it was sent and received, and every attempt of every delivery. If several messages have the same biz id
+    or key, lists them, newest first, and exits 1.
     """
     table = output.table(*_COLUMNS)
     wanted = any_id.strip().strip(_QUOTES).strip()
     if not wanted:
-        raise typer.BadParameter("it is empty", param_hint="ID")
+        raise typer.BadParameter("the id is empty", param_hint="ID")
     with server.api() as api:
         found = _found(api, wanted)
         if body and "items" not in found:
@@ -59,18 +61,19 @@ def trace(
         _suggest(found, server)
     if "items" not in found:
         return 0
-    more = " at least" if found["next"] else ""
-    typer.echo(f"{len(found['items'])} messages{more} are called {plain(wanted)}: choose one, bus trace ID", err=True)
+    count = f"{len(found['items'])} or more" if found["next"] else str(len(found["items"]))
+    again = shlex.join(["bus", "trace", "ID", *server.options])
+    typer.echo(f"{count} messages match {plain(wanted)}; choose one: {again}", err=True)
     return _SEVERAL
 
 
 def _found(api: Api, wanted: str) -> dict[str, Any]:
-    """Return the trace of the message with this id, or of the only one that is called so; else a page of messages.
+    """Return the trace of the message with this id, or of the only match; else a page of messages.
 
     Raises
     ------
     ReceiverRefused
-        No message is called so.
+        No message matches.
     """
     try:
         found: dict[str, Any] = api.call("GET", message_path(wanted))
@@ -107,7 +110,7 @@ def _draw(trace: dict[str, Any]) -> None:
         tree.add(_line("", None, "copy of", replay["of"], f"by replay {replay['name']}"))
     edited_from = trace.get("edited_from")
     if edited_from:
-        tree.add(_line("", edited_from.get("at"), "made of", edited_from["id"], _by(edited_from)))
+        tree.add(_line("", edited_from.get("at"), "edited copy of", edited_from["id"], _by(edited_from)))
     for delivery in trace.get("deliveries", ()):
         branch = tree.add(_line(delivery["status"], delivery["subscription"], delivery.get("url"), _why(delivery)))
         if held := _held(delivery):
@@ -119,27 +122,27 @@ def _draw(trace: dict[str, Any]) -> None:
     if not trace.get("deliveries"):
         tree.add(_line("", plain(trace.get("reason") or "no deliveries")))
     for edit in trace.get("edits", ()):
-        tree.add(_line("", edit.get("at"), "edited, the new one is", edit["id"], _by(edit)))
+        tree.add(_line("", edit.get("at"), "edited, new message", edit["id"], _by(edit)))
     if trace.get("completed_at"):
         tree.add(_line("", trace["completed_at"], "completed"))
     console().print(tree)
 
 
 def _suggest(trace: dict[str, Any], server: Server) -> None:
-    """Say how to go on with the first delivery that fails."""
+    """Suggest next steps for the first failing delivery."""
     failing = [one["subscription"] for one in trace.get("deliveries", ()) if one["status"] in _FAILING]
     if failing:
         code, name = trace["destination"], failing[0]
         suggest(
             server.options,
-            ("what fails like it", ["failures", "--destination", code, "--subscription", name]),
-            ("does it answer", ["subscription", "sample", code, name, "FILE"]),
-            ("once it is repaired", ["resend", trace["id"], "--subscription", name]),
+            ("similar failures", ["failures", "--destination", code, "--subscription", name]),
+            ("test the subscriber", ["subscription", "sample", code, name, "FILE"]),
+            ("resend after the repair", ["resend", trace["id"], "--subscription", name]),
         )
 
 
 def _by(done: dict[str, Any]) -> str:
-    """Say who did something and why, as far as that is known."""
+    """Return actor and reason, as far as they are known."""
     reason = f": {done['reason']}" if done.get("reason") else ""
     return f"by {done['by']}{reason}" if done.get("by") else ""
 
@@ -150,14 +153,14 @@ def _why(delivery: dict[str, Any]) -> str:
 
 
 def _held(delivery: dict[str, Any]) -> str:
-    """Say why it has not ended yet, but for the time of the next attempt, which ``_why`` says."""
+    """Return why a delivery has not ended, except for the next attempt, which is in ``_why``."""
     held = delivery.get("held") or {}
     return f"now: {held['what']}" if held.get("cause") not in (None, "retry") else ""
 
 
 def _attempt(attempt: dict[str, Any]) -> Text:
     known = (attempt.get("status_code"), attempt.get("error"))  # both where a batch was taken without this message
-    ended = plain(": ".join(str(part) for part in known if part) or "no answer")
+    ended = plain(": ".join(str(part) for part in known if part) or "no response")
     line = _line("", attempt.get("started_at"), f"#{attempt.get('n')}", ended, f"{attempt.get('duration_ms')} ms")
     phases = attempt.get("phases") or {}
     line.append("  " + " ".join(f"{name}={value}" for name, value in phases.items()), "dim")

@@ -39,7 +39,7 @@ def test_one_line_for_each_cause(cli: Cli, bus: FakeBus) -> None:
 
 def test_it_says_when_nobody_is_told(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", ALARMS, {"items": [], "watched": False})
-    assert "start one: bus run alarms" in cli("alarms", "list").err
+    assert "start one with: bus run alarms" in cli("alarms", "list").err
 
 
 def test_the_whole_story_of_one(cli: Cli, bus: FakeBus) -> None:
@@ -47,11 +47,11 @@ def test_the_whole_story_of_one(cli: Cli, bus: FakeBus) -> None:
     assert cli("alarms", "show", "i1").out.splitlines() == [
         "critical: kafka is away",
         "  open, since 2026-11-21T12:00:00.000Z",
-        "  what to do: start it",
-        "  eve has taken it on at 2026-11-21T12:01:00.000Z: on it",
-        "  channel ops: told at 2026-11-21T12:00:30.000Z",
-        "  channel mail: does not take it yet",
-        "  from the same cause:",
+        "  next step: start it",
+        "  acknowledged by eve at 2026-11-21T12:01:00.000Z: on it",
+        "  channel ops: notified at 2026-11-21T12:00:30.000Z",
+        "  channel mail: not notified yet",
+        "  alarms with the same cause:",
         "    3 messages wait",
         "    and 4 more",
     ]
@@ -67,10 +67,10 @@ def test_what_cures_it_is_named_with_its_progress(cli: Cli, bus: FakeBus) -> Non
     bus.on("GET", ALARMS, {"items": [cured], "watched": True})
     assert cli("alarms", "show", "i1").out.splitlines()[-4:-1] == [
         "    3 messages wait",
-        "      under way: resend 340/5000, by ann (j1)",
-        "      under way: discard selecting, by ann (j2)",
+        "      running job: resend 340/5000, by ann (j1)",
+        "      running job: discard selecting, by ann (j2)",
     ]
-    ran = cli("alarms", "list", "--columns", "id,under_way")
+    ran = cli("alarms", "list", "--columns", "id,jobs")
     assert ran.out.splitlines()[1] == "i1\tresend 340/5000, discard selecting"
 
 
@@ -108,7 +108,7 @@ def test_channels_are_tried(cli: Cli, bus: FakeBus, results: dict[str, str], cod
     assert ran.code == code
     assert bus.asked[-1].body == {"channel": ""}
     for name, error in results.items():
-        assert f"{name}\t{error or 'taken'}" in ran.out
+        assert f"{name}\t{error or 'sent'}" in ran.out
     if not results:
         assert "alarm_channels" in ran.err
     assert cli("alarms", "test", "ops", "--json").json == {"results": results}

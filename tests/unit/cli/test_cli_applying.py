@@ -28,7 +28,7 @@ def test_a_folder_is_put_as_one_set_and_what_differs_is_said(cli: Cli, bus: Fake
         "+ destinations/orders",
         "~ rates",
         "    receiver: null -> 5.0",
-        "- destinations/paid/subscriptions/a  (7 waiting messages are canceled)",
+        "- destinations/paid/subscriptions/a  (7 open deliveries are canceled)",
         "secret of orders/a, shown once: whsec_x",
         "3 changed",
     ]
@@ -52,7 +52,7 @@ def test_a_dry_run_says_by_its_code_whether_something_differs(
         ({"a.json": "{"}, "is not JSON"),
         ({"a.toml": "="}, "is not TOML"),
         ({"a.json": '{"destinations": 1}'}, "no list of destinations"),
-        ({}, "has no .json or .toml files"),
+        ({}, "contains no .json or .toml files"),
     ],
 )
 def test_files_that_make_no_set_are_refused_before_anything_is_asked(
@@ -72,5 +72,5 @@ def test_the_configuration_is_written_without_its_version(cli: Cli, bus: FakeBus
     path = tmp_path / "set.json"
     assert cli("export", "configuration", "-o", str(path)).code == 0
     assert path.read_text().startswith('{\n  "destinations": [\n')
-    assert cli("apply", str(path)).out == "nothing differs\n"
+    assert cli("apply", str(path)).out == "no changes\n"
     assert bus.asked[-1].body == {"destinations": [{"code": "orders", "subscriptions": []}]}

@@ -40,7 +40,7 @@ def test_a_chain_of_any_shape_is_shown(cli: Cli, bus: FakeBus, name: str) -> Non
     found = asyncio.run(answer(name))
     telling(bus, found)
     ran = cli("ordering", "show", "orders")
-    assert (ran.code, ran.err) == (0, "no key is held up\n")
+    assert (ran.code, ran.err) == (0, "no key is blocked\n")
     assert ran.out.startswith("orders: ")
     assert ran.out.count("blocked ") == len(found["blocked"])
     assert cli("ordering", "show", "orders", "--json").json == {"items": [], "next": None, "chain": found}
@@ -50,11 +50,11 @@ def test_a_chain_is_a_row_of_segments_with_what_blocks_below(cli: Cli, bus: Fake
     telling(bus, asyncio.run(answer("partly drained", "g1")))
     assert cli("ordering", "show", "orders").out.splitlines() == [
         "orders: strict order, epoch 110",
-        "  [g1 #103: billing ? waiting, mail drained] -> [g2 #110, takes messages: billing 0 waiting, mail 0 waiting]",
-        "sends     node-1 http://127.0.0.1:1, epoch 101",
-        "reads     node-1 http://127.0.0.1:1, epoch 102",
-        "takes     g2",
-        "group     g1: does not answer; 0 of 3 copies are up",
+        "  [g1 #103: billing ? queued, mail drained] -> [g2 #110, accepts messages: billing 0 queued, mail 0 queued]",
+        "sender    node-1 http://127.0.0.1:1, epoch 101",
+        "reader    node-1 http://127.0.0.1:1, epoch 102",
+        "accepts   g2",
+        "group     g1: unreachable; 0 of 3 copies are up",
         "group     g2: empty",
         "group     g3: empty",
         "blocked   billing of orders wait for group g1, which does not answer; senders went on with g2",
@@ -67,10 +67,10 @@ def test_what_a_decision_costs_is_said_and_nothing_is_done_unasked(cli: Cli, bus
     asked = ("ordering", "abandon", "orders", "g1", "--reason", "its disks are gone")
     ran = cli(*asked)
     assert (ran.code, ran.out) == (1, "")
-    assert "before them\nmail: - waiting\n" in ran.err
-    assert "say --yes" in ran.err
+    assert "before them\nmail: - queued\n" in ran.err
+    assert "confirm with --yes" in ran.err
     ran = cli(*asked, "--dry-run")
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, "nothing was changed: a dry run")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "dry run: nothing was changed")
     assert all(one.body["dry_run"] is True for one in bus.asked)
     assert cli("ordering", "abandon", "orders", "g1").code == 2
 

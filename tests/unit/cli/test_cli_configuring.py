@@ -180,7 +180,7 @@ def test_a_key_is_not_made_in_what_is_no_data_directory(cli: Cli, tmp_path: Path
         for command in (("key", "create"), ("user", "add", "ann")):
             ran = cli(*command, "--data", str(place))
             assert (ran.code, ran.out) == (1, "")
-            assert ran.err.startswith(f"error: --data {place} {said}; nothing was made (hint: ")
+            assert ran.err.startswith(f"error: --data {place} {said}; nothing was created (hint: ")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("bus.toml", "port = 1")]
 
 

@@ -38,8 +38,8 @@ def test_a_line_for_each_group(cli: Cli, bus: FakeBus) -> None:
 
 def test_what_is_left_out_is_said(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/failures", answer(complete=False), answer(complete=False, complete_since="C"))
-    assert cli("failures").err.startswith("these are the largest groups; ")
-    assert "made before C not all" in cli("failures").err
+    assert cli("failures").err.startswith("only the largest groups are shown; ")
+    assert "messages before C are not counted" in cli("failures").err
 
 
 def test_json_is_what_the_bus_said(cli: Cli, bus: FakeBus) -> None:

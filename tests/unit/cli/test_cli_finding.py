@@ -68,7 +68,7 @@ def test_a_search_says_which_days_are_in_the_archive(cli: Cli, bus: FakeBus) -> 
         {"items": [], "next": None, "searched": {**REST, "archived": days}},
     )
     ran = cli("search")
-    assert "20260129-30d to 20260130-30d are in the archive" in ran.err
+    assert "archived days were not searched: 20260129-30d to 20260130-30d" in ran.err
     assert "bus pipeline find ID --lake /mnt/lake" in ran.err
 
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_whole_does_not_get_its_name(cli: Cli, bus: FakeBus, 
     file = tmp_path / "found.ndjson"
     ran = cli("export", "-o", str(file))
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "not whole" in ran.err
+    assert "the file is incomplete" in ran.err
     assert not file.exists()
     assert (tmp_path / "found.ndjson.part").read_bytes() == answer
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import builtins
+import errno
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from bus.cli.app import tree
 from bus.cli.commands import serving
 from bus.serving import Place
 from tests.harness.fake_bus import FakeBus
@@ -160,7 +164,7 @@ def test_a_refusal_says_what_the_bus_said(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/destinations", (403, {"title": "Not allowed", "status": 403, "detail": "no\nway"}))
     ran = cli("destination", "list")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "error: no way (hint: this key may not" in ran.err
+    assert "error: no way (hint: the key lacks this permission" in ran.err
 
 
 @pytest.mark.parametrize("answer", [(500, b"<html>"), (502, b""), (200, b"<html>")])
@@ -200,8 +204,8 @@ def test_without_the_server_extra_it_is_named(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("up",), "starting a bus; its addresses follow once it serves\n"),
-        (("run", "receiver"), "starting a process with the role receiver; its addresses follow once it serves\n"),
+        (("up",), "starting the bus ...\n"),
+        (("run", "receiver"), "starting the receiver ...\n"),
     ],
 )
 def test_a_start_tells_a_person_before_it_loads_anything(
@@ -237,6 +241,16 @@ def test_an_unreadable_configuration_stops_the_start(cli: Cli, tmp_path: Path) -
     assert "none.toml" in ran.err
 
 
+def test_an_error_of_the_system_has_no_number(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("bus.cli.contexts.write_whole", full)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    ran = cli("context", "set", "x", "--server", "http://127.0.0.1:1")
+    assert (ran.code, ran.err) == (1, f"error: {tmp_path}/pier/contexts.json: no space left on device\n")
+
+
 def test_as_a_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bus.cli", "destination", "list", "--url", "http://127.0.0.1:9"],
@@ -261,3 +275,21 @@ def test_a_value_that_is_none_of_those_allowed_is_told_which_are(cli: Cli) -> No
     ran = cli("key", "create", "--role", "nonsense")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: Invalid value for '--role': 'nonsense' is not one of 'producer', ")
+
+
+def groups(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words that call each command with commands below it."""
+    if hasattr(command, "commands"):
+        yield path
+        for name, inner in command.commands.items():
+            yield from groups(inner, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(groups(typer.main.get_command(tree()))), ids=" ".join)
+def test_no_list_of_commands_is_cut_at_80_columns(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    described = cli(*path, "--help").out.partition("Commands:\n")[2]
+    assert described
+    assert "..." not in described

@@ -51,9 +51,9 @@ def test_ls_and_show_look_without_touching(cli: Cli, tmp_path: Path) -> None:
     directory = left(tmp_path, "a", "a", "b")
     found = cli("spool", "ls", str(tmp_path), "--json").json["items"]
     assert [(item["directory"], item["state"], item["damaged"]) for item in found] == [(str(directory), "orphan", 0)]
-    assert [(lane["lane"], lane["records"]) for lane in found[0]["consumers"]] == [("out/a", 2), ("out/b", 1)]
+    assert [(lane["stream"], lane["records"]) for lane in found[0]["consumers"]] == [("out/a", 2), ("out/b", 1)]
     assert len(cli("spool", "ls", str(directory)).out.splitlines()) == 3
-    shown = cli("spool", "show", str(directory), "--lane", "out/a", "--limit", "1", "--json").json["items"]
+    shown = cli("spool", "show", str(directory), "--stream", "out/a", "--limit", "1", "--json").json["items"]
     assert [(item["destination"], item["biz_id"], item["bytes"]) for item in shown] == [("a", "b", 7)]
     assert len(cli("spool", "show", str(directory)).out.splitlines()) == 4
 
@@ -65,7 +65,7 @@ def test_a_live_spool_can_be_looked_at(cli: Cli, tmp_path: Path) -> None:
         item = cli("spool", "ls", str(tmp_path), "--json").json["items"][0]
         assert item["state"].startswith("live, process ")
         shown = cli("spool", "show", str(tmp_path), "--json").json["items"]
-    assert [(record["lane"], record.get("id"), record["bytes"]) for record in shown] == [
+    assert [(record["stream"], record.get("id"), record["bytes"]) for record in shown] == [
         ("orders", "i", 4),
         ("raw", None, 2),
     ]
@@ -106,7 +106,7 @@ def test_drain_keeps_what_is_not_taken(cli: Cli, bus: FakeBus, tmp_path: Path) -
     assert ran.code == 1
     (item,) = ran.json["items"]
     assert (item["sent"], item["waiting"], item["rejected"], item["removed"]) == (1, 1, 1, False)
-    assert "because" in cli("spool", "show", str(directory), "--lane", "rejected").out
+    assert "because" in cli("spool", "show", str(directory), "--stream", "rejected").out
     bus.on("POST", "/v1/messages", judged({}))
     assert cli("spool", "drain", str(directory)).code == 1  # the rejected one waits for --rejected
     again = cli("spool", "drain", str(directory), "--rejected")
@@ -155,7 +155,7 @@ def test_the_doctor_goes_on_where_a_directory_is_closed_to_who_asks(
     monkeypatch.setattr("bus.cli.commands.doctor.opened", closed)
     ran = cli("doctor", "--data", str(tmp_path))
     assert ran.code == 1
-    assert f"FAIL  permissions: {tmp_path} cannot be looked at" in ran.out
+    assert f"FAIL  permissions: cannot read {tmp_path}: Permission denied" in ran.out
     assert "ok    store: ok" in ran.out
 
 
@@ -181,9 +181,9 @@ def test_the_doctor_asks_each_group_of_brokers(
     monkeypatch.setattr("bus.bootstrap.probing._PATIENCE", 0.2)
     ran = cli("doctor", "--config", str(config), "--url", bus.url)
     assert ran.code == 1
-    assert "ok    kafka_groups.a: answers\n" in ran.out
-    assert "FAIL  kafka_groups.b: 2 of 3 copies are up -> bring its brokers back" in ran.out
-    assert "FAIL  kafka_groups.c: 0 of 3 copies are up -> bring its brokers back" in ran.out
+    assert "ok    kafka_groups.a: reachable\n" in ran.out
+    assert "FAIL  kafka_groups.b: 2 of 3 copies are up -> restore its brokers" in ran.out
+    assert "FAIL  kafka_groups.c: 0 of 3 copies are up -> restore its brokers" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_the_doctor_knows_the_reserve(
     monkeypatch.setenv("BUS_DISK_RESERVE", str(reserve))
     ran = cli("doctor", "--data", str(tmp_path))
     assert ran.code == code
-    assert ("are kept for outcomes -> free disk" in ran.out) is bool(code)
+    assert ("are reserved for outcomes -> free disk space" in ran.out) is bool(code)
 
 
 def test_the_doctor_refuses_a_file_for_a_directory(cli: Cli, bus: FakeBus, tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_key_for_sending_only_is_well(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/destinations", (403, {"detail": "key x may not read", "status": 403}))
     ran = cli("doctor")
     assert ran.code == 0
-    assert "ok    access: the key is known, for sending only: key x may not read" in ran.out
+    assert "ok    access: the key is valid, for sending only: key x may not read" in ran.out
 
 
 def test_the_doctor_without_the_server_extra(

@@ -30,7 +30,7 @@ def ordered_by_key(bus: FakeBus) -> None:
 def test_keys_are_shown_page_by_page(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", KEYS, {"items": [HELD], "next": "account 42"}, {"items": [], "next": None})
     header, row = (line.split("\t") for line in cli("ordering", "show", "account.changed", "ledger").out.splitlines())
-    assert header[:5] == ["subscription", "key", "waiting", "held_up_by", "status"]
+    assert header[:5] == ["subscription", "key", "queued", "blocked_by", "status"]
     assert row == [
         *("ledger", "account 42", "3", HELD["held_up_by"], "dead", "3", HELD["since"], "-", HELD["reason"]),
     ]
@@ -48,8 +48,8 @@ def test_without_a_name_those_of_all_subscriptions(cli: Cli, bus: FakeBus) -> No
 def test_nothing_is_told_with_the_reason(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", KEYS, {"items": [], "next": None})
     bus.on("GET", DESTINATION, {"ordering": "key"}, {"ordering": "none"})
-    assert cli("ordering", "show", "account.changed", "ledger").err == "no key is held up\n"
-    said = "account.changed keeps no order; with one: bus destination set account.changed --ordering key\n"
+    assert cli("ordering", "show", "account.changed", "ledger").err == "no key is blocked\n"
+    said = "account.changed has no ordering; set one with: bus destination set account.changed --ordering key\n"
     assert cli("ordering", "show", "account.changed", "ledger").err == said
 
 

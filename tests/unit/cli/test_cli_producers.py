@@ -41,14 +41,14 @@ def test_what_is_refused_and_what_is_missing_is_told(cli: Cli, bus: FakeBus) -> 
     ran = cli("producers", "--limit", "1")
     lines = ran.out.splitlines()
     assert lines[2:] == [
-        "refused for good",
-        "source\tdestination\tcount\tstatus\treason\tlast\texample\tdo",
+        "rejected",
+        "source\tdestination\tcount\tstatus\treason\tlast_at\texample\tnext_step",
         "shop\torders\t3\t422\todd\t-\tm1\ta",
-        "refused for now",
-        "whose\twhy\tdestination\tcount\tlast\tdo",
+        "throttled",
+        "sender\tlimit\tdestination\tcount\tlast_at\tnext_step",
         "shop key\tkey_rate\torders\t4\t-\tb",
     ]
     assert ran.err.splitlines() == [
-        "3 producers are not shown: --limit",
-        "b:1 does not answer, so what it alone knows is missing: it is away",
+        "3 more producers: raise --limit",
+        "b:1 is unreachable, its figures are missing: it is away",
     ]

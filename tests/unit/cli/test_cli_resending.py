@@ -39,7 +39,7 @@ def test_some_messages_are_resent_and_watched(cli: Cli, bus: FakeBus) -> None:
     ran = cli("resend", ID, "gone", "--json")
     assert ran.code == 1
     assert ran.json["counts"] == {"missing": 1, "delivered": 1, "failed": 1}
-    assert ran.err == "error: 1 of 2 messages were not resent: there is no /api/v1/messages/gone/resend\n"
+    assert ran.err == "error: 1 of 2 messages were not resent; first: there is no /api/v1/messages/gone/resend\n"
     assert bus.asked[0].body == {"subscriptions": None}
 
 
@@ -74,7 +74,7 @@ def test_a_message_is_edited_and_followed(cli: Cli, bus: FakeBus, tmp_path: Path
     bus.on("POST", f"/api/v1/messages/{ID}/edit", (202, {"id": "new", "edited_from": ID, "subscriptions": ["s0"]}))
     bus.on("GET", "/api/v1/messages/new", deliveries("resend"), deliveries("delivered"))
     ran = cli("resend", ID, "--edit", str(file), "--reason", "mended", "--subscription", "s0", "--reorder")
-    assert (ran.code, ran.out.splitlines()[0]) == (0, f"new was made of {ID}")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, f"new replaces {ID}")
     assert ran.out.splitlines()[1:] == ["id\tsubscription\toutcome\treason", "new\ts0\tdelivered\t", "1 delivered"]
     assert base64.b64decode(bus.asked[0].body.get("body_base64")) == b'{"order":  7}\n'
     rest = {name: value for name, value in bus.asked[0].body.items() if name != "body_base64"}

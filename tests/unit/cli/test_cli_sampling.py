@@ -68,23 +68,23 @@ def test_a_sample_shows_request_and_answer(cli: Cli, bus: FakeBus) -> None:
         "  server: x\N{REPLACEMENT CHARACTER}[31m",
         "  | a",
         "  | b",
-        "  | ... 900 bytes in all",
-        "taken",
+        "  | ... 900 bytes in total",
+        "accepted",
     ]
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"response": None, "error": "connection refused"}, "not taken: connection refused"),
-        ({"response": {**ANSWER, "status": 503, **body(None, 7)}}, "not taken: 503"),
+        ({"response": None, "error": "connection refused"}, "not accepted: connection refused"),
+        ({"response": {**ANSWER, "status": 503, **body(None, 7)}}, "not accepted: 503"),
     ],
 )
 def test_a_sample_that_is_not_taken_is_1(cli: Cli, bus: FakeBus, changes: dict[str, Any], said: str) -> None:
     bus.on("POST", f"{SHOP}/sample", {**SAMPLE, "delivered": False, **changes})
     ran = cli("subscription", "sample", "orders", "shop", stdin=b"1")
     assert (ran.code, ran.out.splitlines()[-1]) == (1, said)
-    assert ("7 bytes that are no text" in ran.out) == (changes["response"] is not None)
+    assert ("7 bytes, not text" in ran.out) == (changes["response"] is not None)
 
 
 def test_a_new_secret_is_shown_once(cli: Cli, bus: FakeBus) -> None:

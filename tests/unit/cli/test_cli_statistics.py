@@ -51,7 +51,7 @@ def test_a_line_for_each_series(cli: Cli, bus: FakeBus) -> None:
 def test_what_is_not_there_is_said(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/stats", answer(complete=False, left_out=7))
     ran = cli("stats")
-    assert ran.err == "A to B, complete until C; 7 lines are not shown\n"
+    assert ran.err == "A to B, complete until C; 7 more lines: raise --limit\n"
     assert ran.out.splitlines()[1].split("\t") == ROW
 
 

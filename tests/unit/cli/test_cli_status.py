@@ -90,7 +90,7 @@ def test_how_a_process_is_is_said_in_a_few_words(cli: Cli, bus: FakeBus) -> None
     assert [row[5] for row in rows] == [
         "it does not answer",
         "store: away",
-        "its configuration is not the one of now",
+        "outdated configuration",
     ]
     assert rows[0][6:8] == ["-", "-"]
 
@@ -102,8 +102,8 @@ def test_a_limited_key_sees_no_processes(cli: Cli, bus: FakeBus) -> None:
     assert ran.code == 0
     assert "processes" not in ran.out
     assert ran.err.splitlines() == [
-        "rates are not known: the store does not answer",
-        "7 subscriptions are not shown: --limit",
+        "rates are unknown: the store is unreachable",
+        "7 more subscriptions: raise --limit",
     ]
 
 

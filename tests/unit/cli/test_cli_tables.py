@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_left_out_whole(cli: Cli, terminal: Any, columns: i
     assert row.startswith(ID)
     assert ("order 42 of shop 7" in row) == ("biz_id" in shown) == (columns >= 36 + 2 + 6 + 2 + 20 + 2 + 18)
     missing = [name for name in COLUMNS.split("\t") if name not in shown]
-    assert left == ([f"left out: {', '.join(missing)}; --wide shows all, --columns chooses"] if missing else [])
+    assert left == ([f"hidden columns: {', '.join(missing)}; show them with --wide or --columns"] if missing else [])
 
 
 @pytest.mark.usefixtures("messages")
@@ -145,9 +145,9 @@ def test_elsewhere_all_columns_come(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("stat", "no column 'stat': did you mean status? there are id, destination, status, "),
-        ("id,zzz", "no column 'zzz': there are id, destination, status, "),
-        ("", "no column '': there are id, "),
+        ("stat", "there is no column 'stat'; did you mean status? columns: id, destination, status, "),
+        ("id,zzz", "there is no column 'zzz'; columns: id, destination, status, "),
+        ("", "there is no column ''; columns: id, "),
     ],
 )
 def test_an_unknown_column_is_told_which_there_are(cli: Cli, bus: FakeBus, asked: str, said: str) -> None:
@@ -168,13 +168,13 @@ def test_sentences_take_several_lines_and_ids_do_not(cli: Cli, bus: FakeBus, ter
     _, _, *rows, left = lines(cli("alarms", "list").out)
     assert ID in rows[0]
     assert " ".join(row[17:42].strip() for row in rows) == SAYING
-    assert left.startswith("left out: alarms, under_way, cause, opened_at, closed_at;")
+    assert left.startswith("hidden columns: alarms, jobs, cause, opened_at, closed_at;")
     shown = lines(cli("alarms", "list", "--wide").out)
     assert (SAYING in shown[2], len(shown)) == (True, 3)
 
 
 def test_of_several_tables_each_has_what_it_has(cli: Cli, bus: FakeBus) -> None:
-    lane = {"destination": "orders", "subscription": "shop", "backlog": 7}
+    lane = {"destination": "orders", "subscription": "shop", "backlog": 7, "oldest": None}
     overview = {
         "now": {"p99_ms": 3},
         "alarms": [],
@@ -183,8 +183,8 @@ def test_of_several_tables_each_has_what_it_has(cli: Cli, bus: FakeBus) -> None:
         "processes": None,
     }
     bus.on("GET", "/api/v1/overview", overview)
-    ran = cli("status", "--columns", "backlog,subscription")
-    assert ran.out == "subscriptions\nbacklog\tsubscription\n7\tshop\n"
+    ran = cli("status", "--columns", "queued,subscription")
+    assert ran.out == "subscriptions\nqueued\tsubscription\n7\tshop\n"
 
 
 def test_no_color_is_obeyed(cli: Cli, bus: FakeBus, terminal: Any, monkeypatch: pytest.MonkeyPatch) -> None:

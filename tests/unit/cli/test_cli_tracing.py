@@ -79,8 +79,8 @@ def test_a_trace_names_what_people_did(cli: Cli, bus: FakeBus) -> None:
     )
     out = cli("trace", ID).out
     assert "2026-01-31T12:00:09.000Z  resent  by ann: mended" in out
-    assert "2026-01-31T12:00:09.000Z  edited, the new one is  other  by ann: mended" in out
-    assert "made of  older\n" in out
+    assert "2026-01-31T12:00:09.000Z  edited, new message  other  by ann: mended" in out
+    assert "edited copy of  older\n" in out
 
 
 def test_a_trace_without_anybody(cli: Cli, bus: FakeBus) -> None:
@@ -124,7 +124,7 @@ def test_of_several_messages_one_is_to_be_chosen(cli: Cli, bus: FakeBus) -> None
     bus.on("GET", "/api/v1/messages", {"items": items, "next": None})
     ran = cli("trace", "42", "--columns", "id,received_at")
     assert [line.split("\t") for line in ran.out.splitlines()[1:]] == [list(item.values()) for item in items]
-    assert (ran.code, ran.err) == (1, "2 messages are called 42: choose one, bus trace ID\n")
+    assert (ran.code, ran.err) == (1, "2 messages match 42; choose one: bus trace ID\n")
     bus.on("GET", "/api/v1/messages", {"items": items, "next": "c"})
     ran = cli("trace", "42", "--json")
-    assert (ran.code, ran.json["items"], ran.err[:19]) == (1, items, "2 messages at least")
+    assert (ran.code, ran.json["items"], ran.err[:19]) == (1, items, "2 or more messages ")

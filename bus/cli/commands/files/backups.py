@@ -1,4 +1,4 @@
-"""``bus backup`` and ``bus restore``: a copy of a running bus, and a bus of its own out of it."""
+"""``bus backup`` and ``bus restore``."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from bus.backups.manifest import Manifest
     from bus.backups.taking import Begin
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the backup.", show_default=False)]
-_MONGODB: Final = "the MongoDB is not in it: take mongodump --oplog, or a snapshot, now"
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the backup.", show_default=False)]
+_MONGODB: Final = "MongoDB is not in the backup: run mongodump --oplog or take a snapshot now"
 _SECOND: Final = (
-    "if the old bus still runs, or may come back, keep the two apart: they may not use the same brokers, nor send to "
-    "the same subscribers"
+    "if the old bus still runs or may be started again, separate the two: they must not share brokers or subscribers"
 )
 
 
 def backup(
     directory: Folder,
     data: Annotated[
-        Path | None, typer.Option(help="The bus's data directory, or one with several below it.  [default: data]")
+        Path | None, typer.Option(help="Data directory of the bus, or a directory above several.  [default: data]")
     ] = None,
     config: Config = None,
     spools_only: Annotated[
-        bool, typer.Option("--spools-only", help="Leave the store out: another backup has it, taken after this one.")
+        bool, typer.Option("--spools-only", help="Omit the store; it must be in another backup, taken after this one.")
     ] = False,
     with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help="Keep keys and passwords of the settings, in the clear.")
+        bool, typer.Option("--with-secrets", help="Include keys and passwords of the settings, unencrypted.")
     ] = False,
     as_json: AsJson = False,
     address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
-    """Copy the store, the local queues and the configuration of a bus into a folder, while it runs or stands still.
+    """Back up a bus, running or stopped, to a folder.
 
-    Every message that was acknowledged before it began is in it. Run again with the same folder, it copies what has
-    changed since, and goes on where it was cut off. Give the settings that the bus has: --config, BUS_*.
+    Copies the store, the local queues and the configuration. Every message that was acknowledged before the backup
+    began is in it. Run again with the same folder, it copies changes only, and continues an interrupted backup. Give it
+    the settings of the bus: --config, BUS_*.
     """
     with server_extra():
         from bus.backups import take  # noqa: PLC0415
@@ -63,24 +63,24 @@ def backup(
 
 def restore(
     directory: Folder,
-    data: Annotated[Path, typer.Option(help="The new data directory: empty, or not there.", show_default=False)],
+    data: Annotated[Path, typer.Option(help="New data directory: empty, or not existing.", show_default=False)],
     config: Config = None,
     same_bus: Annotated[
         bool,
-        typer.Option("--same-bus", help="The MongoDB was not lost and the bus goes on: only this directory was."),
+        typer.Option("--same-bus", help="The bus continues: only this directory was lost, MongoDB was not."),
     ] = False,
     store_only: Annotated[
-        bool, typer.Option("--store-only", help="The directory was not lost, and keeps its queues: only the store was.")
+        bool, typer.Option("--store-only", help="Only the store was lost: keep the queues in the directory.")
     ] = False,
     as_json: AsJson = False,
     address: ServerUrl = "",  # noqa: ARG001 - every command takes it
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
-    """Put a backup into an empty data directory; every file is verified before.
+    """Restore a backup into an empty data directory.
 
-    The restored bus is one of its own: it has the messages, users and keys of the old one, and none of its processes.
-    Cut off, it goes on when it is run again, and no bus starts before it has ended. A bus whose store is a MongoDB
-    needs that back first.
+    Verifies every file first. The restored bus is a new one: it has the messages, users and keys of the old bus, and
+    none of its processes. An interrupted restore continues when it is run again; no bus starts before it is complete.
+    If the store is MongoDB, restore that first.
     """
     with server_extra():
         from bus.backups import Extent  # noqa: PLC0415
@@ -89,7 +89,7 @@ def restore(
         from bus.settings import load_settings  # noqa: PLC0415
 
     if same_bus and store_only:
-        raise typer.BadParameter("choose one of --same-bus and --store-only")
+        raise typer.BadParameter("give --same-bus or --store-only, not both")
     extent = Extent.DISK if same_bus else Extent.STORE if store_only else Extent.ALL
     settings = load_settings(config, {"data": data})
     with _bars() as begin:
@@ -123,7 +123,7 @@ def _show(fields: dict[str, Any], note: str, *, as_json: bool) -> None:
 
 @contextmanager
 def _bars() -> Iterator[Begin]:
-    """Give what draws a bar for each step, on a terminal."""
+    """Return a function that draws a progress bar for each step at a terminal."""
     with progress(in_bytes=True) as bar:
 
         def begin(what: str, size: int) -> Any:

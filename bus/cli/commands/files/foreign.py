@@ -1,4 +1,4 @@
-"""A check for records of a direct queue whose subscription the configuration on the same disk lacks."""
+"""Records of a direct queue for a subscription that is not in the configuration on the same disk."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DIRECT: Final = f"direct{SEPARATOR}"
 
 
 class Foreign:
-    """Compares a queue with the configuration that is kept beside it; without one nothing is foreign."""
+    """Compares a queue with the configuration beside it; without a configuration nothing is foreign."""
 
     def __init__(self, directory: Path) -> None:
         kept = read_kept(directory.parent, SUBSCRIPTIONS)
         self._known = None if kept is None else {document.key for document in kept}
 
     def has(self, found: ConsumerStats) -> bool:
-        """Whether these records wait for a subscription that the configuration lacks."""
+        """Whether these records are for a subscription that is not configured."""
         if self._known is None or not found.lane.startswith(_DIRECT) or found.consumer == STORE:
             return False
         return f"{destination_of(found.lane.removeprefix(_DIRECT))}/{found.consumer}" not in self._known

@@ -1,4 +1,4 @@
-"""Records of any spool, for people: a producer's line, a refused one, or a message inside the bus."""
+"""Records of any spool for people: a line of a producer, a rejected one, or a message inside the bus."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bus.ports.spool import Record
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """Return what can be read of a record; at least lane, time and bytes."""
-    place = {"lane": record.lane, "time": format_time(record.time)}
+    """Return the readable fields of a record; at least stream, time and bytes."""
+    place = {"stream": record.lane, "time": format_time(record.time)}
     if record.lane != REJECTED:
         return place | _line(record.payload)
     try:

@@ -19,11 +19,11 @@ from bus.ports.spool import Record
 if TYPE_CHECKING:
     from bus.spool.inspect import Overview
 
-app = typer.Typer(name="spool", help="The local file queues.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(name="spool", help="Inspect and drain local queues.", no_args_is_help=True, rich_markup_mode=None)
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A spool directory, or one with several under it.", show_default=False)
+    Path, typer.Argument(metavar="DIR", help="Spool directory, or a directory above several.", show_default=False)
 ]
-_LANE: Final = ("lane", "consumer", "records", "oldest", "foreign")
+_STREAM: Final = ("stream", "consumer", "records", "oldest", "unconfigured")
 
 
 @app.command("ls", epilog="Example:  bus spool ls data")
@@ -33,13 +33,13 @@ def list_spools(
     output: Output,
     server: Server,  # noqa: ARG001 - every command takes it
 ) -> None:
-    """List the queues under a directory: whose they are, and what waits in them for whom.
+    """List the queues in a directory, with their records.
 
-    What is foreign waits for a subscription that the configuration lacks, and goes to one that is made under its name.
+    Records of an unconfigured stream are for a subscription that does not exist; they are delivered if it is created.
     """
     from bus.spool.inspect import Inspection  # noqa: PLC0415
 
-    table = output.table("directory", "state", *_LANE, "bytes", "damaged")
+    table = output.table("directory", "state", *_STREAM, "bytes", "damaged")
     items = []
     for path in _found(directory):
         with Inspection(path) as inspection:
@@ -47,7 +47,7 @@ def list_spools(
     if output.as_json:
         print_json({"items": items, "next": None})
         return
-    nobody = dict.fromkeys(_LANE)
+    nobody = dict.fromkeys(_STREAM)
     table.show([item | nobody | consumer for item in items for consumer in item["consumers"] or [{}]])
 
 
@@ -57,7 +57,7 @@ def _found(directory: Path) -> list[Path]:
     found = spools(directory)
     if not found:
         raise ConfigurationError(
-            f"there is no spool in {directory}", hint="give the spool= of a Bus, or the --data of bus up"
+            f"{directory} contains no spool", hint="give the spool of a producer, or the data directory of bus up"
         )
     return found
 
@@ -75,9 +75,11 @@ def _summary(overview: Overview) -> dict[str, Any]:
         "idle_seconds": round(overview.idle, 3),
         "consumers": [
             {
-                **found._asdict(),
+                "stream": found.lane,
+                "consumer": found.consumer,
+                "records": found.records,
                 "oldest": None if found.oldest is None else format_time(found.oldest),
-                "foreign": foreign.has(found),
+                "unconfigured": foreign.has(found),
             }
             for found in overview.consumers
             if found.records
@@ -90,18 +92,21 @@ def _summary(overview: Overview) -> dict[str, Any]:
 @grouped
 def show_spool(
     directory: Directory,
-    lane: Annotated[str | None, typer.Option(help='Only this lane, such as "rejected".')] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Records of each lane.")] = 20,
+    stream: Annotated[str | None, typer.Option(help='Only this stream, such as "rejected".')] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of records of each stream.")] = 20,
     *,
     output: Output,
     server: Server,  # noqa: ARG001 - every command takes it
 ) -> None:
-    """Show the oldest records of each lane; changes nothing, and may be used on a live queue."""
-    table = output.table("directory", "lane", "time", "id", "destination", "bytes", "reason")
+    """Show the oldest records of each stream.
+
+    Reads only, also a queue that is in use.
+    """
+    table = output.table("directory", "stream", "time", "id", "destination", "bytes", "reason")
     items = [
         {"directory": str(path), **describe(record)}
         for path in _found(directory)
-        for record in _records(path, lane, limit)
+        for record in _records(path, stream, limit)
     ]
     if output.as_json:
         print_json({"items": items, "next": None})
@@ -109,13 +114,13 @@ def show_spool(
         table.show(items)
 
 
-def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
+def _records(path: Path, stream: str | None, limit: int) -> Iterator[Record]:
     from bus.spool.inspect import Inspection  # noqa: PLC0415
 
     with Inspection(path) as inspection:
-        lanes = dict.fromkeys(found.lane for found in inspection.overview().consumers if found.records)
-        for name in lanes:
-            if lane in (None, name):
+        streams = dict.fromkeys(found.lane for found in inspection.overview().consumers if found.records)
+        for name in streams:
+            if stream in (None, name):
                 yield from inspection.peek(name, limit)
 
 
@@ -123,12 +128,12 @@ def _records(path: Path, lane: str | None, limit: int) -> Iterator[Record]:
 @grouped
 def drain_spool(
     directory: Directory,
-    rejected: Annotated[bool, typer.Option("--rejected", help="Try what was refused for good again as well.")] = False,
+    rejected: Annotated[bool, typer.Option("--rejected", help="Also send rejected messages again.")] = False,
     *,
     output: Output,
     server: Server,
 ) -> int:
-    """Send what waits in a producer's queues whose process is gone, and remove the emptied directories."""
+    """Send the queues of stopped producers and remove empty ones."""
     from bus.client.sending.drain import drain  # noqa: PLC0415
     from bus.client.spooling.home import homes  # noqa: PLC0415
 
@@ -136,8 +141,8 @@ def drain_spool(
     found = homes(directory)
     if not found:
         raise ConfigurationError(
-            f"there is no producer's spool in {directory}",
-            hint="a service drains its own queues: bus up with the same --data",
+            f"{directory} contains no spool of a producer",
+            hint="a bus sends its own queues: start bus up with this data directory",
         )
     with progress() as bar:
         task = bar.add_task("draining", total=None)

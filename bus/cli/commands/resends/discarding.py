@@ -1,4 +1,4 @@
-"""``bus discard``: what a subscription has not got yet is dropped."""
+"""``bus discard``: cancels deliveries that have not succeeded yet."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ _PATH = "/api/v1/discards"
 
 @grouped
 def discard(
-    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="Of this destination.")],
-    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="What this subscription has not got.")],
+    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="Destination code.")],
+    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="Subscription name.")],
     *,
     chosen: Filter,
-    reason: Annotated[str, typer.Option(help="Why: it stands in every trace and in the audit log.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the end; 0 does not wait.")] = 600,
+    reason: Annotated[str, typer.Option(help="Reason, for the traces and the audit log.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count the deliveries and show the first ones.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the end of the job; 0 for none.")] = 600,
     output: Output,
     server: Server,
 ) -> int:
-    """Drop what a subscription has not got yet, or what a filter takes of it: it ends as canceled, and can be resent.
+    """Cancel deliveries that have not succeeded yet.
 
-    Other subscriptions of the same messages go on. It is a job: bus resend --cancel stops it, and --rerun resends what
-    it discarded.
+    Cancels all open deliveries of a subscription, or those that match the filter. Other subscriptions are not affected.
+    The job is stopped with bus resend --cancel, and the canceled deliveries are resent with bus resend --rerun.
     """
     sample = output.table(*SAMPLE)
     body = {"filter": {"destination": destination, "subscription": subscription, **chosen.given()}, "reason": reason}
@@ -51,7 +53,7 @@ def discard(
 def _ask(found: dict[str, Any], whose: str) -> None:
     """Go on once a person agrees to what it takes; on a terminal alone."""
     many = f"{found['count']} deliveries" if found["complete"] else f"more than {found['count']} deliveries"
-    sys.stderr.write(f"{many} of {whose} would be discarded: nobody gets them unless they are resent\n")
+    sys.stderr.write(f"{many} of {whose} will be canceled; they are not delivered unless they are resent\n")
     if not sys.stdin.isatty():
-        raise ConfigurationError("nothing was discarded: nobody can be asked here", hint="say --yes to go on")
+        raise ConfigurationError("nothing was discarded: no terminal for the confirmation", hint="confirm with --yes")
     typer.confirm(f"Discard {many} of {whose}?", abort=True, err=True)

@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 def edit(api: Api, message_id: str, file: str, asked: Asked) -> int:
     """Make a message of another one with the body that a file has, and follow it to its end."""
     if not asked.reason:
-        raise typer.BadParameter("say why, for those who look later", param_hint="--reason")
+        raise typer.BadParameter("an edit needs a reason", param_hint="--reason")
     with opened(file) as stream:
         content = base64.b64encode(stream.read()).decode()
     body = {
@@ -37,7 +37,7 @@ def edit(api: Api, message_id: str, file: str, asked: Asked) -> int:
     }
     made = api.call("POST", f"{message_path(message_id)}/edit", body=body)
     if asked.table is not None:
-        typer.echo(f"{made['id']} was made of {made['edited_from']}")
+        typer.echo(f"{made['id']} replaces {made['edited_from']}")
     links = {"id": made["id"], "edited_from": made["edited_from"]}
     return follow(api, {made["id"]: made["subscriptions"]}, [], asked.wait, asked.table, **links)
 

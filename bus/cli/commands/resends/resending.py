@@ -1,4 +1,4 @@
-"""``bus resend``: some messages, or all that a filter takes."""
+"""``bus resend``: some messages, or all that match a filter."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
 
 @grouped
 def resend(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Messages; or give a filter.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids of messages; or give a filter.")] = None,
     *,
-    destination: Annotated[str | None, typer.Option(help="All of this destination.")] = None,
-    subscription: Annotated[str | None, typer.Option(help="To this subscription only.")] = None,
+    destination: Annotated[str | None, typer.Option(help="Deliveries of this destination.")] = None,
+    subscription: Annotated[str | None, typer.Option(help="Only deliveries to this subscription.")] = None,
     chosen: Filter,
-    rate: Annotated[float | None, typer.Option(help="Messages a second.")] = None,
-    reason: Annotated[str, typer.Option(help="For the audit.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count, and show the first.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Maximum messages per second.")] = None,
+    reason: Annotated[str, typer.Option(help="Reason, for the audit log.")] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count the deliveries and show the first ones.")
+    ] = False,
     edited: Annotated[
         str,
-        typer.Option("--edit", metavar="FILE|-", help="With this body instead: a new message, made of the one."),
+        typer.Option("--edit", metavar="FILE|-", help="Send a new message with this body instead, a file."),
     ] = "",
     reorder: Annotated[
-        bool, typer.Option("--reorder", help="Also out of a strict order: behind all younger messages.")
+        bool, typer.Option("--reorder", help="With a strict order: deliver out of order, after all newer messages.")
     ] = False,
     steering: Steering,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 does not wait.")] = 600,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 for none.")] = 600,
     output: Output,
     server: Server,
 ) -> int:
-    """Deliver messages again, and say how each ended.
+    """Deliver messages again, by id or by filter.
 
-    "failed" is the first new attempt; the subscription's retries go on.
+    Prints the outcome of each delivery. "failed" means that the first new attempt failed; retries continue.
     """
     sample, outcomes = output.tables(SAMPLE, COLUMNS)
     given, messages = chosen.given(destination=destination, subscription=subscription), ids or []
@@ -65,15 +67,15 @@ def resend(
 
 
 def _check(messages: list[str], given: dict[str, str], steering: Steering, edited: str, *, dry_run: bool) -> None:
-    """Raise a usage error unless one job is named, or messages, or a filter."""
+    """Raise a usage error unless one job, ids or a filter are given."""
     if steering.jobs:
         if messages or given or dry_run or edited or len(steering.jobs) > 1:
-            raise typer.BadParameter("give one job, and neither messages nor a filter", param_hint="JOB")
+            raise typer.BadParameter("give one job only, without ids or a filter", param_hint="JOB")
     elif edited and len(messages) != 1:
-        raise typer.BadParameter("give the id of one message", param_hint="--edit")
+        raise typer.BadParameter("needs exactly one id", param_hint="--edit")
     elif messages:
         if dry_run or set(given) - {"subscription"}:
-            raise typer.BadParameter("give ids, or a filter, not both", param_hint="ID")
+            raise typer.BadParameter("give ids or a filter, not both", param_hint="ID")
     elif not {"destination", "from", "to"} <= set(given):
         raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
 
@@ -106,4 +108,4 @@ def _first_of(refusals: list[ReceiverRefused], asked: int) -> ReceiverRefused:
     first = refusals[0]
     if asked == 1:
         return first
-    return ReceiverRefused(f"{len(refusals)} of {asked} messages were not resent: {first}", hint=first.hint)
+    return ReceiverRefused(f"{len(refusals)} of {asked} messages were not resent; first: {first}", hint=first.hint)

@@ -1,4 +1,4 @@
-"""``bus resend --pause``, ``--resume``, ``--cancel`` and ``--rerun``: jobs that are there already."""
+"""``bus resend --pause``, ``--resume``, ``--cancel`` and ``--rerun``: control of existing jobs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from bus.cli.output import print_json
 
 @dataclass(frozen=True)
 class Steering:
-    """What is wanted of which job; one of them at most."""
+    """An action on an existing job; at most one."""
 
-    pause: Annotated[str, typer.Option(metavar="JOB", help="Do nothing more of a job until it is resumed.")] = ""
-    resume: Annotated[str, typer.Option(metavar="JOB", help="Go on with it, with --rate at another rate.")] = ""
-    cancel: Annotated[str, typer.Option(metavar="JOB", help="Do nothing more of a job, be it a discard.")] = ""
-    rerun: Annotated[str, typer.Option(metavar="JOB", help="Resend what failed in a job, or what it discarded.")] = ""
+    pause: Annotated[str, typer.Option(metavar="JOB", help="Pause a job.")] = ""
+    resume: Annotated[str, typer.Option(metavar="JOB", help="Resume a job; with --rate, at this rate.")] = ""
+    cancel: Annotated[str, typer.Option(metavar="JOB", help="Cancel a resend or a discard.")] = ""
+    rerun: Annotated[
+        str,
+        typer.Option(
+            metavar="JOB", help="Resend the failed deliveries of a resend, or the discarded ones of a discard."
+        ),
+    ] = ""
 
     @property
     def jobs(self) -> list[str]:
@@ -28,7 +33,7 @@ class Steering:
 
 
 def steer(api: Api, wanted: Steering, rate: float | None, reason: str, *, reorder: bool, as_json: bool) -> str:
-    """Do it and say how the job stands; return the job to follow, empty when there is none."""
+    """Execute the action and print the state of the job; return the id of a job to follow, empty for none."""
     if wanted.rerun:
         body = {"rate": rate, "reason": reason} | ({"reorder": True} if reorder else {})
         return str(api.call("POST", f"{job_path(wanted.rerun)}/rerun", body=body)["id"])
