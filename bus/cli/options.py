@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from bus.cli.tables import Table
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time, parse_time
 
 if TYPE_CHECKING:
     from bus.cli.api import Api
     from bus.cli.contexts import Context
+    from bus.cli.tables import Table
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
@@ -112,6 +112,8 @@ class Output:
 
         A command calls this first, so that nothing is done if it raises a usage error.
         """
+        from bus.cli.tables import Table  # noqa: PLC0415 - not for commands without tables
+
         if self.columns is None:
             return [Table(names, is_fitted=not self.wide, is_wrapped=not self.wide) for names in each]
         asked = _names(self.columns, list(dict.fromkeys(chain(*each))))
