@@ -12,6 +12,7 @@ from admin.repair.discarding import Discarding
 from admin.repair.editing import Editor
 from admin.repair.held_keys import HeldKeys
 from admin.repair.jobs import JobRepository, Kind
+from admin.repair.lost_deliveries import LostDeliveries
 from admin.repair.resender import Resender
 from admin.repair.resending import Resending
 from admin.repair.runner import JobRunner
@@ -26,6 +27,7 @@ from bus.cluster.alarm_documents import AlarmDocuments
 from bus.cluster.configuration import CONFIRMED_WITHIN
 from bus.cluster.finding_documents import FindingDocuments
 from bus.cluster.pipeline_documents import PipelineDocuments
+from bus.domain.destination import Ordering
 from bus.domain.ordering.reordering import check_reorder
 from bus.observing.configured import rulebook_of
 from bus.observing.observatory import Observatory
@@ -68,12 +70,13 @@ class AdminServices:
         self.login = Login(context.keyring, context.clock)
         self.editor = Editor(context.store, context.registry, context.events, context.clock, context.spans)
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
-        self.chooser = Chooser(context.store, context.registry, context.clock)
+        lost = LostDeliveries(self.strict_orders.documents, context.registry, context.clock.monotonic)
+        self.chooser = Chooser(context.store, context.registry, lost, context.clock)
         acts: dict[Kind, Act] = {
-            Kind.RESEND: Resending(self.resender),
+            Kind.RESEND: Resending(self.resender, lost),
             Kind.DISCARD: Discarding(context.store, context.registry, self.cancellations, context.clock, self.settle),
         }
-        self.runner = JobRunner(context.store, self.chooser, self.resender, acts, self.jobs, context.clock)
+        self.runner = JobRunner(context.store, self.chooser, self.resender, lost, acts, self.jobs, context.clock)
         self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)
         self.single_sign_on = single_sign_on(settings, context.keyring, context.egress, context.clock)
         self.public_url = settings.public_url.rstrip("/")
@@ -81,6 +84,11 @@ class AdminServices:
     def check_reorder(self, code: str | None, *, reorder: bool) -> None:
         """Raise ``InvalidMessage`` when messages of a destination, or of any, may not be sent again out of order."""
         check_reorder(self.context.registry.catalog.destinations, code, reorder=reorder)
+
+    def keeps_order(self, code: str | None) -> bool:
+        """Whether a destination keeps a strict order; False for any."""
+        found = self.context.registry.catalog.destinations.get(code or "")
+        return found is not None and found.ordering is Ordering.STRICT
 
     async def settle(self) -> None:
         """Wait a moment until every process that is alive has the configuration of now in force."""

@@ -64,6 +64,13 @@ class _Fresh(NamedTuple):
     content: bytes | None
     claim: Claim | None
 
+    def written_with(self, epoch: int) -> _Fresh:
+        """Return it as a group of brokers holds it, with the epoch by which it is found there; 0 where none does."""
+        if not epoch:
+            return self
+        message = msgspec.structs.replace(self.message, epoch=epoch)
+        return self._replace(message=message, record=_record(message, encode_message(message), self.place))
+
 
 class _Call(NamedTuple):
     """What one call accepts; ``stored`` ends with its appends; ``rooms`` is what it leaves of the spools' shares.
@@ -362,11 +369,11 @@ class Ingest:
 
     async def _store(self, call: _Call) -> dict[str, BusError]:
         """Have what is fresh kept; return by id why not, of what no group of brokers holds for sure."""
-        refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
+        epochs, refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
         held: dict[Place, list[_Fresh]] = {}
         for item in call.fresh:
             if item.message.id not in refused:
-                held.setdefault(item.place, []).append(item)
+                held.setdefault(item.place, []).append(item.written_with(epochs.get(item.message.id, 0)))
         for place, items in held.items():
             positions = await place.spool.append([item.record for item in items])
             call.kept.update((item.message.id, item) for item in items)

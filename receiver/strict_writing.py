@@ -17,8 +17,8 @@ class Writing(Protocol):
         """Whether a destination keeps a strict order."""
         ...
 
-    async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
-        """Write messages in order; return how many are held for sure, or raise ``NotLeader``."""
+    async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> Sequence[int]:
+        """Write messages in order; return the epochs of those that are held for sure, or raise ``NotLeader``."""
         ...
 
 
@@ -27,6 +27,13 @@ class Produced(NamedTuple):
 
     message: Message
     producer: int = 0
+
+
+class Written(NamedTuple):
+    """What became of messages, by id: the epoch of each that is held for sure, and why another one is not."""
+
+    epochs: dict[str, int]
+    refused: dict[str, BusError]
 
 
 class StrictWriting:
@@ -39,23 +46,25 @@ class StrictWriting:
         """Whether a destination keeps a strict order."""
         return self._writing.is_strict(code)
 
-    async def write(self, produced: Sequence[Produced]) -> dict[str, BusError]:
-        """Have messages written, but for those of other destinations; return by id why one is not held for sure."""
+    async def write(self, produced: Sequence[Produced]) -> Written:
+        """Have messages written, but for those of other destinations, of which nothing is said."""
         groups: dict[tuple[str, int], list[Message]] = {}
         for message, producer in produced:
             if message.expected and self._writing.is_strict(message.destination):
                 groups.setdefault((message.destination, producer), []).append(message)
-        refused: dict[str, BusError] = {}
+        written = Written({}, {})
         for (code, producer), messages in groups.items():
-            refused |= await self._write(code, messages, producer)
-        return refused
+            await self._write(code, messages, producer, written)
+        return written
 
-    async def _write(self, code: str, messages: Sequence[Message], producer: int) -> dict[str, BusError]:
+    async def _write(self, code: str, messages: Sequence[Message], producer: int, written: Written) -> None:
         try:
-            count = await self._writing.send(code, messages, producer)
+            epochs = await self._writing.send(code, messages, producer)
         except NotLeader as error:
-            return {message.id: error for message in messages}
-        return {message.id: _unsure(code) for message in messages[count:]}
+            written.refused.update((message.id, error) for message in messages)
+            return
+        written.epochs.update((message.id, epoch) for message, epoch in zip(messages, epochs, strict=False))
+        written.refused.update((message.id, _unsure(code)) for message in messages[len(epochs) :])
 
 
 def _unsure(code: str) -> TransportUnavailable:

@@ -10,7 +10,7 @@ from bus.domain.tracing.trace import DeliveryTrace, Trace
 
 
 class Act(Protocol):
-    """One kind of work on deliveries; all but ``item`` and ``look`` may raise ``StoreError``, and may be repeated.
+    """One kind of work on deliveries; all but ``look`` may raise ``StoreError``, and may be repeated.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Act(Protocol):
     left_out: str
     unknown: str
 
-    def item(self, job: Job, trace: Trace, subscription: str) -> Item:
+    async def item(self, job: Job, trace: Trace, subscription: str) -> Item:
         """Return the item of a delivery that was selected; its outcome is not ``waiting`` if there is nothing to do."""
         ...
 

@@ -9,10 +9,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from admin.repair.jobs import Item, Job, Kind
+from admin.repair.lost_deliveries import LostDeliveries
 from admin.repair.resender import HAND_OVER, is_pending, target_of
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY, PAUSED
+from bus.domain.ordering.chain import Whereabouts
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.signature import FAILING
 from bus.domain.tracing.trace import Trace, is_chosen
@@ -50,9 +52,10 @@ class NewFailures(NamedTuple):
 class Chooser:
     """Asks the store which deliveries a selection takes now."""
 
-    def __init__(self, store: TraceStore, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: TraceStore, registry: Registry, lost: LostDeliveries, clock: Clock) -> None:
         self._store = store
         self._registry = registry
+        self._lost = lost
         self._clock = clock
         # By job, with the time of the count: pages ask for it again and again while a job runs.
         self._known: OrderedDict[str, tuple[float, NewFailures]] = OrderedDict()
@@ -102,11 +105,14 @@ class Chooser:
         A delivery that is delivered, skipped or canceled is skipped, and so is a pending one that is paused or younger
         than ``stuck_after``, which a transport may still hold. An older pending one gets an item with ``HAND_OVER``,
         any other one an item that resends it. One whose message or subscription is gone is ``missing``.
+
+        Of a strictly ordered destination the chain says what is pending: what a group still holds is skipped, however
+        old it is, and what is lost with a group is handed over, however young.
         """
         traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
-        return [self._unended(destination, traces[message_id], message_id, name) for message_id, name in deliveries]
+        return [await self._unended(destination, traces[one], one, name) for one, name in deliveries]
 
-    def _unended(self, destination: str, trace: Trace | None, message_id: str, name: str) -> Item:
+    async def _unended(self, destination: str, trace: Trace | None, message_id: str, name: str) -> Item:
         if trace is None or trace.message is None or trace.destination != destination:
             return Item(message_id, name, HAND_OVER, "missing", EXPIRED)
         if name not in self._registry.catalog.names(destination):
@@ -115,15 +121,17 @@ class Chooser:
         if delivery is not None and delivery.status in _ENDED_WELL:
             return Item(message_id, name, delivery.generation, "skipped", ENDED_SINCE)
         if is_pending(trace, name):
-            return self._waiting(trace, name, trace.message.received_at)
+            return await self._waiting(trace, name, trace.message.received_at)
         return Item(message_id, name, target_of(trace, name).generation)
 
-    def _waiting(self, trace: Trace, name: str, received_at: int) -> Item:
+    async def _waiting(self, trace: Trace, name: str, received_at: int) -> Item:
         """Return the item of a delivery that was never attempted."""
         subscription = self._registry.subscription(trace.destination, name)
         if subscription.paused or self._registry.destination(trace.destination).paused:
             return Item(trace.id, name, HAND_OVER, "skipped", PAUSED)
-        if self._clock.now() - received_at < subscription.stuck_after:
+        where = await self._lost.whereabouts(trace, name)
+        is_young = self._clock.now() - received_at < subscription.stuck_after
+        if where is Whereabouts.QUEUED or (is_young and where is not Whereabouts.LOST):
             return Item(trace.id, name, target_of(trace, name).generation, "skipped", ON_ITS_WAY)
         return Item(trace.id, name, HAND_OVER)
 

@@ -50,7 +50,7 @@ class Discarding:
         self._clock = clock
         self._settle = settle
 
-    def item(self, job: Job, trace: Trace, subscription: str) -> Item:
+    async def item(self, job: Job, trace: Trace, subscription: str) -> Item:
         """Return the item of a delivery in the generation that it has.
 
         A selection goes by when messages were made. One that waited in its producer's queue, and was accepted only

@@ -84,6 +84,8 @@ class Job(msgspec.Struct):
         with a selection of its own.
     reruns
         The jobs that resend items of this one again.
+    is_oldest_first
+        Whether the work begins with the last chunk: a selection begins with the newest messages.
     """
 
     id: str
@@ -104,6 +106,11 @@ class Job(msgspec.Struct):
     rerun_chunks: int = 0
     reruns: tuple[str, ...] = ()
     kind: Kind = Kind.RESEND
+    is_oldest_first: bool = False
+
+    def chunk_at(self, place: int) -> int:
+        """Return the chunk that is worked on after so many others, once all are selected."""
+        return self.chunks - 1 - place if self.is_oldest_first else place
 
     @property
     def is_done(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.delivery.delivery import Origin, Outcome, Resend, Status, untried_row
+from bus.domain.delivery.delivery import Compensation, Origin, Outcome, Resend, Status, untried_row
 from bus.domain.delivery.reasons import RESENT
 from bus.domain.message import Message, encode_message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
@@ -25,6 +25,13 @@ class Target(NamedTuple):
 
     subscription: str
     generation: int
+
+
+class Untried(NamedTuple):
+    """One delivery that was never attempted."""
+
+    message_id: str
+    subscription: str
 
 
 class Cause(NamedTuple):
@@ -52,8 +59,13 @@ class Resender:
         self._registry = registry
         self._clock = clock
 
-    def choose(self, trace: Trace, subscriptions: Sequence[str] | None) -> list[Target]:
+    def choose(self, trace: Trace, subscriptions: Sequence[str] | None, lost: Collection[str] = ()) -> list[Target]:
         """Return the deliveries of one message to resend: those named, or all that are not pending.
+
+        Parameters
+        ----------
+        lost
+            The subscriptions whose pending delivery is on no group of brokers any more: it is handed over as it is.
 
         Raises
         ------
@@ -74,16 +86,16 @@ class Resender:
                 ),
                 hint=sentence("see: bus subscription list {destination}", destination=trace.destination),
             )
-        ready = [name for name in names if not is_pending(trace, name)]
+        ready = [name for name in names if name in lost or not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
             raise Conflict(
                 sentence("a delivery of this message is still pending: it is on its way"),
                 hint=f"bus trace {trace.id}",
             )
-        return [target_of(trace, name) for name in ready]
+        return [Target(name, HAND_OVER) if name in lost else target_of(trace, name) for name in ready]
 
     async def apply(self, message_id: str, targets: Sequence[Target], cause: Cause) -> None:
-        """Write the resends of chosen targets; durable when it returns, and may be repeated.
+        """Write the resends of targets that were not pending; durable when it returns, and may be repeated.
 
         Raises
         ------
@@ -94,16 +106,33 @@ class Resender:
         message = await self._store.message(message_id)
         if trace is None or message is None:
             raise _no_message(message_id)
-        handed = [target.subscription for target in targets if target.generation == HAND_OVER]
-        pending = [name for name in handed if is_pending(trace, name)]
-        if pending:
-            now = self._clock.now()
-            await self._store.compensate([untried_row(message, name, now, Origin.STUCK) for name in pending])
         outcomes = [self._outcome(message, target, trace, cause) for target in targets if _is_next(target, trace)]
         if outcomes:
             await self._store.write(outcomes)
-        if pending or outcomes:
             self._due.set()
+
+    async def hand_over(self, deliveries: Sequence[Untried]) -> set[Untried]:
+        """Have a dispatcher get deliveries as they are, in their order, unless they were attempted meanwhile.
+
+        Durable when it returns, and may be repeated. Returns those whose message is gone.
+        """
+        found = await asyncio.gather(*(self._untried(key) for key in deliveries))
+        gone = {key for key, row in zip(deliveries, found, strict=True) if row is None}
+        if rows := [row for row in found if isinstance(row, Compensation)]:
+            await self._store.compensate(rows)
+            self._due.set()
+        return gone
+
+    async def _untried(self, key: Untried) -> Compensation | Status | None:
+        """Return the row of a pending delivery, the state of another one, None for one whose message is gone."""
+        message_id, name = key
+        trace, message = await self._store.trace(message_id), await self._store.message(message_id)
+        if trace is None or message is None:
+            return None
+        found = trace.deliveries.get(name)
+        if found is None or found.status is not Status.PENDING:
+            return found.status if found is not None else None
+        return untried_row(message, name, self._clock.now(), Origin.STUCK)
 
     async def begin(
         self, trace: Trace, targets: Sequence[Target], cause: Cause, documents: Sequence[DocumentWrite]
@@ -120,7 +149,9 @@ class Resender:
         message = await self._store.message(trace.id)
         if message is None:
             raise _no_message(trace.id)
-        await self._store.write([self._outcome(message, target, trace, cause) for target in targets], documents)
+        again = [target for target in targets if target.generation > HAND_OVER]
+        await self._store.write([self._outcome(message, target, trace, cause) for target in again], documents)
+        await self.hand_over([Untried(trace.id, target.subscription) for target in targets if target not in again])
         self._due.set()
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:

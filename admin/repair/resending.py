@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from admin.repair.jobs import Item, Job
-from admin.repair.resender import Cause, Resender, Target, is_pending, target_of
+from admin.repair.lost_deliveries import LostDeliveries
+from admin.repair.resender import HAND_OVER, Cause, Resender, Target, Untried, is_pending, target_of
 from bus.domain.delivery.delivery import Status
-from bus.domain.delivery.reasons import NOT_RESENT, ON_ITS_WAY, OUTCOME_UNKNOWN, RESENT_SINCE
+from bus.domain.delivery.reasons import EXPIRED, NOT_RESENT, ON_ITS_WAY, OUTCOME_UNKNOWN, RESENT_SINCE
+from bus.domain.ordering.chain import Whereabouts
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import NotFound
 
@@ -22,27 +24,40 @@ class Resending:
     left_out: str = NOT_RESENT
     unknown: str = OUTCOME_UNKNOWN
 
-    def __init__(self, resender: Resender) -> None:
+    def __init__(self, resender: Resender, lost: LostDeliveries) -> None:
         self._resender = resender
+        self._lost = lost
 
-    def item(self, job: Job, trace: Trace, subscription: str) -> Item:  # noqa: ARG002 - as of any act
-        """Return the item that resends a delivery with its next generation; one that is pending is ``skipped``."""
+    async def item(self, job: Job, trace: Trace, subscription: str) -> Item:  # noqa: ARG002 - as of any act
+        """Return the item that resends a delivery with its next generation.
+
+        One that is pending is ``skipped``, unless it is lost with its group of brokers: then it is handed over.
+        """
         item = Item(trace.id, subscription, target_of(trace, subscription).generation)
         if is_pending(trace, subscription):
-            item.outcome, item.reason = "skipped", ON_ITS_WAY
+            if await self._lost.whereabouts(trace, subscription) is Whereabouts.LOST:
+                item.generation = HAND_OVER
+            else:
+                item.outcome, item.reason = "skipped", ON_ITS_WAY
         return item
 
     async def begin(self, job: Job) -> None:
         """Need nothing."""
 
     async def apply(self, job: Job, items: Sequence[Item]) -> None:
-        """Resend items at once, so that they share the store's commits."""
+        """Resend items at once, so that they share the store's commits; those that are handed over in their order."""
         cause = Cause(job.id, job.by, job.reason)
+        handed = [item for item in items if item.generation == HAND_OVER]
+        gone = await self._resender.hand_over([Untried(item.message_id, item.subscription) for item in handed])
+        for item in handed:
+            if Untried(item.message_id, item.subscription) in gone:
+                item.outcome, item.reason = "missing", EXPIRED
+        again = [item for item in items if item.generation > HAND_OVER]
         applying = [
-            self._resender.apply(item.message_id, [Target(item.subscription, item.generation)], cause) for item in items
+            self._resender.apply(item.message_id, [Target(item.subscription, item.generation)], cause) for item in again
         ]
         results = await asyncio.gather(*applying, return_exceptions=True)
-        for item, result in zip(items, results, strict=True):
+        for item, result in zip(again, results, strict=True):
             if isinstance(result, NotFound):
                 item.outcome, item.reason = "missing", str(result)
             elif result is not None:

@@ -10,6 +10,7 @@ from typing import Final
 from admin.repair.acts import Act
 from admin.repair.choosing import Chooser
 from admin.repair.jobs import Counts, Item, Job, JobRepository, Kind, Orders, chunk_document, job_document
+from admin.repair.lost_deliveries import LostDeliveries
 from admin.repair.resender import Cause, Resender, Target
 from admin.repair.work import Work
 from bus.domain.identity import id_time, new_id
@@ -33,6 +34,7 @@ class JobRunner:
         store: Store,
         chooser: Chooser,
         resender: Resender,
+        lost: LostDeliveries,
         acts: Mapping[Kind, Act],
         repository: JobRepository,
         clock: Clock,
@@ -40,6 +42,7 @@ class JobRunner:
         self._store = store
         self._chooser = chooser
         self._resender = resender
+        self._lost = lost
         self._acts = acts
         self._repository = repository
         self._clock = clock
@@ -71,7 +74,7 @@ class JobRunner:
         ``documents`` are written before the job, in the same write. Raises as ``Resender.choose`` and
         ``Resender.begin`` do.
         """
-        targets = self._resender.choose(trace, subscriptions)
+        targets = self._resender.choose(trace, subscriptions, await self._lost.names(trace))
         now = self._clock.now()
         selection = Selection(destination=trace.destination, text=trace.id)
         job = Job(new_id(now), selection, None, reason or f"resent by {by}", by, now, "waiting", started_at=now)

@@ -88,8 +88,9 @@ class Work:
     async def _chosen(self) -> tuple[list[Item], str | None]:
         job, selection = self._job, self._job.selection
         page = await self._store.search(selection, cursor=job.cursor, limit=_PAGE)
+        traces = reversed(page.traces) if job.is_oldest_first else page.traces
         items = [
-            self._act.item(job, trace, name) for trace in page.traces for name in self._chooser.names(trace, selection)
+            await self._act.item(job, trace, name) for trace in traces for name in self._chooser.names(trace, selection)
         ]
         return items, page.next
 
@@ -104,13 +105,13 @@ class Work:
         trace = await self._store.trace(item.message_id)
         if trace is None:
             return Item(item.message_id, item.subscription, item.generation, "missing", EXPIRED)
-        return self._act.item(self._job, trace, item.subscription)
+        return await self._act.item(self._job, trace, item.subscription)
 
     async def _send(self) -> None:
         """Apply the act to what the rate allows of one chunk; repeating it changes nothing: generations are fixed."""
         job = self._job
         if self._items is None:
-            self._items = await self._repository.items(job.id, job.sent)
+            self._items = await self._repository.items(job.id, job.chunk_at(job.sent))
             self._unsent = [item for item in self._items if item.outcome == "waiting"]
         now = self._clock.monotonic()
         count = self._bucket.available(now, len(self._unsent))
@@ -121,7 +122,7 @@ class Work:
         await self._apply(self._unsent[:count])
         del self._unsent[:count]
         if not self._unsent:
-            await self._repository.save_items(job.id, job.sent, self._items)
+            await self._repository.save_items(job.id, job.chunk_at(job.sent), self._items)
             self._open_chunk(job.sent)
             self._items = None
             job.sent += 1
@@ -179,7 +180,7 @@ class Work:
     async def _items_of(self, chunk: int) -> list[Item]:
         if self._items is not None and chunk == self._job.sent:
             return self._items
-        return await self._repository.items(self._job.id, chunk)
+        return await self._repository.items(self._job.id, self._job.chunk_at(chunk))
 
     async def _note(self, chunk: int, items: list[Item], waiting: Sequence[Item]) -> int:
         """Write a chunk whose waiting items have outcomes now; return how many have."""
@@ -188,7 +189,7 @@ class Work:
             for item in ended:
                 self._job.counts.move("waiting", item.outcome)
             self._is_over()
-            await self._repository.note(self._job, chunk, items)
+            await self._repository.note(self._job, self._job.chunk_at(chunk), items)
         return len(ended)
 
     async def _look(self, item: Item) -> bool:
@@ -213,7 +214,7 @@ class Work:
             else:
                 await asyncio.gather(*(self._end(item, was_sent=chunk < job.sent) for item in waiting))
             if waiting:
-                await self._repository.save_items(job.id, chunk, items)
+                await self._repository.save_items(job.id, job.chunk_at(chunk), items)
         job.counts = await self._count()
         job.state, job.finished_at = "canceled", self._clock.now()
         await self._repository.save(job)

@@ -54,6 +54,7 @@ async def create_resend(
         return await preview(services, frozen)
     services.check_reorder(frozen.destination, reorder=body.reorder)
     job = Job(new_id(now), frozen, body.rate, body.reason, principal.name, now)
+    job.is_oldest_first = services.keeps_order(frozen.destination)
     await services.runner.submit(job)
     return JobView(id=job.id)
 

@@ -50,13 +50,13 @@ async def abandon_group(
     """Have nobody wait for what a group of brokers still holds, which is lost for good; a dry run says what it costs.
 
     409 for the group that takes messages now, and for one that answers, or that the process that is asked does not
-    know, unless ``force``; 404 for one that has nothing to be read. If the group comes back, what it holds is sent
-    again behind all others.
+    know, unless ``force`` or the group lost its disks; 404 for one that has nothing to be read. If the group comes
+    back, what it holds is sent again behind all others. Pending messages that it took can be resent from then on.
     """
     orders = services.strict_orders
     destination = orders.destination(code)
     segment = segment_of(code, (await orders.documents.read(code)).chain, body.group)
-    if not body.force:
+    if not (body.force or segment.is_lost):
         _check_lost(orders, destination, body.group)
     waiting = orders.waiting(destination, segment)
     count = known_sum(waiting)
@@ -69,7 +69,7 @@ async def abandon_group(
         dry_run=body.dry_run,
         waiting=waiting_view(waiting),
         count=count,
-        costs=costs_view(cost_of_abandoning(body.group, count)),
+        costs=costs_view(cost_of_abandoning(segment, count)),
     )
 
 

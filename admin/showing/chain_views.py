@@ -17,6 +17,7 @@ from admin.showing.strict_orders import Place, StrictOrder, StrictOrders
 from bus.domain.destination import Destination
 from bus.domain.ordering.chain import Chain, Lease, Segment
 from bus.domain.ordering.obstacles import BRING_BACK
+from bus.domain.times import format_time
 from bus.security.principals import Principal
 from bus.sentences import Said, sentence, sentence_of
 
@@ -78,7 +79,9 @@ def _segment(orders: StrictOrders, destination: Destination, chain: Chain, segme
     return SegmentView(
         group=segment.group,
         epoch=segment.epoch,
+        since=format_time(segment.since) if segment.since else None,
         current=segment is chain.current,
+        lost=segment.is_lost,
         drained=sorted(segment.drained),
         waiting=waiting_view(orders.waiting(destination, segment)),
     )

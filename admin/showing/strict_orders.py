@@ -108,9 +108,9 @@ class StrictOrders:
     def waiting(self, destination: Destination, segment: Segment) -> dict[str, int | None]:
         """Return how many messages wait on a segment's group, by subscription that has not drained it.
 
-        None where nobody can say.
+        None where nobody can say, nor what was lost there.
         """
-        group = self.group(destination, segment.group)
+        group = self.group(destination, segment.group) if not segment.is_lost else None
         lags = (group.lags() if group is not None else None) or {}
         names = self._context.registry.catalog.names(destination.code)
         found = {name: lags.get((destination.code, name)) for name in names if name not in segment.drained}

@@ -33,7 +33,7 @@ def chain_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def _segment(segment: Mapping[str, Any]) -> str:
     parts = [f"{one['subscription']} {_count(one['waiting'])}" for one in segment["waiting"]]
     parts += [f"{name} drained" for name in segment["drained"]]
-    mark = ", accepts messages" if segment["current"] else ""
+    mark = ", accepts messages" if segment["current"] else ", lost its disks" if segment["lost"] else ""
     return plain(f"[{segment['group']} #{segment['epoch']}{mark}: {', '.join(parts) or 'no reader'}]")
 
 

@@ -102,6 +102,22 @@ class BrokerGroup(Protocol):
         """Ask the group now; what does not answer is not whole. Never raises for the network, and has a deadline."""
         ...
 
+    async def mark(self, destination: str, known: str = "") -> str:
+        """Return a mark of the data of a destination, which is gone once its disks are; durable when it returns.
+
+        Of a destination that was ensured. Given a mark that was found there before, return one of the same data, which
+        where the broker can tells of all that was confirmed since too; never one of data that came instead. Empty when
+        the group does not answer; has a deadline.
+        """
+        ...
+
+    async def has_mark(self, destination: str, mark: str) -> bool | None:
+        """Whether the data of a destination still has a mark; None when the group cannot say so now.
+
+        False only when every copy is there, so that none that has it may come back. Has a deadline.
+        """
+        ...
+
     async def writer(self, destination: str) -> GroupWriter:
         """Return a writer; where the broker can, all writers before it are shut out for good, of all processes.
 

@@ -115,6 +115,8 @@ class MemoryGroup:
         Whether a message that it does not confirm is held all the same.
     fences
         Whether a new writer shuts out those before it.
+    disks
+        What its data is marked with.
     """
 
     def __init__(self, name: str = "a", *, fences: bool = True) -> None:
@@ -122,6 +124,7 @@ class MemoryGroup:
         self.fences = fences
         self.copies = 3
         self.keeps_unconfirmed = False
+        self.disks = "1"
         self._queues: dict[_Key, _Queue] = {}
         self._writers: dict[str, MemoryWriter] = {}
 
@@ -145,6 +148,13 @@ class MemoryGroup:
         self.copies = copies
         for queue in self._queues.values():
             queue.wake()
+
+    def lose_disks(self) -> None:
+        """Hold nothing any more, as one whose copies all begin anew."""
+        self.disks = f"{int(self.disks) + 1}"
+        self._writers.clear()
+        for queue in self._queues.values():
+            queue.waiting.clear()
 
     def check(self, destination: Destination) -> None:
         """Take every destination."""
@@ -170,6 +180,16 @@ class MemoryGroup:
             return AWAY
         queues = [self._queues.get((destination, name)) for name in subscriptions]
         return Standing(is_whole=None not in queues, is_empty=not any(queue and queue.waiting for queue in queues))
+
+    async def mark(self, destination: str, known: str = "") -> str:  # noqa: ARG002 - one for all that it has
+        """Return the name of its disks, those that had a known mark where there is one."""
+        return (known or self.disks) if self.is_whole else ""
+
+    async def has_mark(self, destination: str, mark: str) -> bool | None:  # noqa: ARG002 - one for all that it has
+        """Say whether it has those disks, with a copy that has them or all that it ever had."""
+        if not self.is_readable:
+            return None
+        return mark == self.disks or (False if self.is_whole else None)
 
     async def writer(self, destination: str) -> MemoryWriter:
         """Return a writer, which shuts the one before it out where the group ``fences``."""
@@ -199,7 +219,7 @@ class MemoryGroup:
 
     def take(self, writer: MemoryWriter, destination: str, message: Message) -> bool:
         """Hold a message for every subscription; return whether that is confirmed."""
-        if self.fences and self._writers.get(destination) is not writer:
+        if self._writers.get(destination) is not writer and (self.fences or destination not in self._writers):
             return False
         if not self.is_whole and not self.keeps_unconfirmed:
             return False

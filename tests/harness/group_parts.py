@@ -33,6 +33,10 @@ class Group(Protocol):
         """Undo whatever was done to them."""
         ...
 
+    def lose_disks(self) -> None:
+        """SIGKILL all of it, and delete all that it stored."""
+        ...
+
     def keeps(self, lanes: Sequence[Lane]) -> bool:
         """Whether the queues of these would outlive a SIGKILL of all copies."""
         ...

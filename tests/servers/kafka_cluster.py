@@ -151,6 +151,11 @@ class KafkaCluster:
         """Return True: a topic is there when it was made."""
         return True
 
+    def lose_disks(self) -> None:
+        """SIGKILL all of it, and delete all that it stored."""
+        for node in self._nodes():
+            node.erase()
+
     def mend(self) -> None:
         """Undo whatever was done to its processes."""
         for node in self._nodes():

@@ -81,6 +81,10 @@ class RabbitmqCluster:
         _at_once(_revive, self.nodes)
         return self
 
+    def lose_disks(self) -> None:
+        """SIGKILL all nodes, and delete all that they stored."""
+        _at_once(RabbitmqServer.erase, self.nodes)
+
     def mend(self) -> None:
         """Undo whatever was done to its nodes."""
         self.start()

@@ -81,11 +81,15 @@ class LocalServer(ABC):
         """Undo ``pause``."""
         self.child.signal(signal.SIGCONT)
 
-    def wipe(self) -> None:
-        """SIGKILL it, delete all that it stored, and start it again."""
+    def erase(self) -> None:
+        """SIGKILL it, and delete all that it stored."""
         self.kill()
         shutil.rmtree(self.data)
         self.data.mkdir()
+
+    def wipe(self) -> None:
+        """SIGKILL it, delete all that it stored, and start it again."""
+        self.erase()
         self.start()
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ class ChainMachine(RuleBasedStateMachine):
     @rule()
     def join(self) -> None:
         standings = {group: Standing(group in self.whole, self._is_empty(group)) for group in GROUPS}
-        self.chain = with_current(joined(self.chain, standings))
+        self.chain = with_current(joined(self.chain, standings), 0)
 
     @rule(role=st.sampled_from(Role))
     def take(self, role: Role) -> None:

@@ -1,4 +1,4 @@
-"""Chains of broker groups, in a world where all that can fail does: no order is broken, and nothing is lost."""
+"""Chains of broker groups, in a world where all that can fail does: no order is broken, and no loss is silent."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from tests.stateful.chains.simulation import Simulation
 
 # After a change of the rules: python -m tests.stateful.chains
 FOUND_BY = {
-    "a segment is appended after its group was returned": 528,
-    "a group joins before it is drained": 2_617,
-    "messages of an older producer are taken": 1_086,
-    "messages are written behind one that is in doubt": 924,
-    "messages of older epochs are given": 16_238,
-    "a reader goes on without its lease": 20_900,
-    "a lease is longer than the error of clocks": 26,
+    "a segment is appended after its group was returned": 0,
+    "a group joins before it is drained": 355,
+    "messages of an older producer are taken": 987,
+    "messages are written behind one that is in doubt": 7_604,
+    "messages of older epochs are given": 766,
+    "a group that lost its disks is taken for read": 78,
+    "a group is not asked for its mark before it is written to": 54,
+    "a reader goes on without its lease": 5,
+    "a lease is longer than the error of clocks": 72,
 }
 
 
@@ -41,4 +43,4 @@ def test_no_order_is_broken_over_a_hundred_thousand_seeds(begin: int) -> None:
 def test_a_planted_bug_is_found(bug: str) -> None:
     seed = FOUND_BY[bug]
     assert not complaints([seed])
-    assert any("in the order" in text for text in Simulation(seed, BUGS[bug]()).run().complaints)
+    assert Simulation(seed, BUGS[bug]()).run().is_wrong

@@ -27,11 +27,17 @@ class SegmentWaitingView(View, kw_only=True):
 
 
 class SegmentView(View, kw_only=True):
-    """What a group took while it was the head of the send chain; ``current`` takes messages now."""
+    """What a group took while it was the head of the send chain; ``current`` takes messages now.
+
+    ``since`` is when it became the head, null where an earlier version did not say; ``lost`` is whether the group lost
+    its disks with it.
+    """
 
     group: str
     epoch: int
+    since: str | None
     current: bool
+    lost: bool
     drained: list[str]
     waiting: list[SegmentWaitingView]
 

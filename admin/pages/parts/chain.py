@@ -102,13 +102,15 @@ class ChainPicture:
 
     def _segment(self, segment: SegmentView, group: GroupView) -> None:
         viewer, t = self._viewer, self._viewer.t
-        is_dead = group.answers is not True
+        is_dead = group.answers is not True or segment.lost
         with tag("li", f"pier-segment{' pier-segment-dead' if is_dead else ''}", title=f"#{segment.epoch}"):
             with tag("div", "pier-row-of"):
                 tag("strong", "pier-mono", segment.group)
                 if segment.current:
                     chip(t("takes messages"), "good", "login")
-                if is_dead:
+                if segment.lost:
+                    chip(t("lost its disks"), "bad", "error")
+                elif is_dead:
                     chip(t("not known here") if group.answers is None else t("does not answer"), "bad", "error")
             for one in segment.waiting:
                 self._line(one.subscription, self._waiting(one.waiting), "" if one.waiting == 0 else "warn")
@@ -117,7 +119,7 @@ class ChainPicture:
             if group.trouble:
                 tag("p", "pier-bad", viewer.say(group.trouble_text or group.trouble))
             if self._may_decide and not segment.current:
-                self._abandon_button(group)
+                self._abandon_button(group, segment)
 
     def _waiting(self, waiting: int | None) -> str:
         t = self._viewer.t
@@ -148,9 +150,9 @@ class ChainPicture:
                 tone, icon = ("bad", "error") if trouble else ("good", "check")
                 chip(f"{group.name}: {trouble or t('ready')}", tone, icon).classes("pier-wraps")
 
-    def _abandon_button(self, group: GroupView) -> None:
+    def _abandon_button(self, group: GroupView, segment: SegmentView) -> None:
         t = self._viewer.t
-        why = t("It answers: what it holds is read in order.") if group.answers else ""
+        why = t("It answers: what it holds is read in order.") if group.answers and not segment.lost else ""
         button(t("Lost for good…"), lambda: self._ask_abandon(group), icon="link_off", disabled_because=why)
 
     async def _ask_abandon(self, group: GroupView) -> None:

@@ -21,6 +21,7 @@ LEAST_TAKEOVER: Final = 2.0
 MOST_TAKEOVER: Final = 3_600.0
 TAKEOVER: Final = 6.0
 """Seconds of a process of the bus that sends to a strict order, or reads it, unless it is set otherwise."""
+MOST_GAPS: Final = 32
 
 
 class Role(enum.StrEnum):
@@ -75,11 +76,42 @@ class Segment(msgspec.Struct, frozen=True):
         The chain's when it became the head; all that was written since has this epoch or a greater one.
     drained
         The subscriptions that have read and acked it to its end.
+    since
+        When it became the head, in milliseconds since the epoch; 0 where an earlier version did not write it.
+    is_lost
+        Whether the group lost its disks with it: what a subscription had not read of it is missing there.
     """
 
     group: str
     epoch: int
     drained: tuple[str, ...] = ()
+    since: int = 0
+    is_lost: bool = False
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A segment that a person had removed from the chain before all subscriptions had read it.
+
+    Attributes
+    ----------
+    before
+        The first epoch that is not the segment's any more.
+    drained
+        The subscriptions that had read it to its end.
+    """
+
+    group: str
+    epoch: int
+    before: int
+    drained: tuple[str, ...] = ()
+
+
+class Whereabouts(enum.Enum):
+    """Where a message is that was accepted and that a subscription did not get."""
+
+    QUEUED = "it is to be read, or what comes before it is"
+    LOST = "its group lost its disks, or was removed from the chain"
+    READ = "its group was read to its end: it was delivered just now, or is on no group"
 
 
 class Stands(Protocol):
@@ -112,6 +144,10 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         What is to be read, oldest first.
     floors
         By subscription the greatest epoch of which it was given a message: older ones come too late.
+    marks
+        By group the mark of its data (`bus.ports.broker_group.BrokerGroup.mark`), which is gone when its disks are.
+    gaps
+        What was removed from ``consume`` unread, the newest last and so many at most.
     """
 
     epoch: int = 0
@@ -121,13 +157,14 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     send: tuple[str, ...] = ()
     consume: tuple[Segment, ...] = ()
     floors: dict[str, int] = {}
+    marks: dict[str, str] = {}
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def current(self) -> Segment | None:
         """The segment that takes messages."""
-        if self.send and self.consume and self.consume[-1].group == self.send[0]:
-            return self.consume[-1]
-        return None
+        last = self.consume[-1] if self.consume else None
+        return last if last is not None and self.send[:1] == (last.group,) and not last.is_lost else None
 
     @property
     def write_epoch(self) -> int:
@@ -150,11 +187,29 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, group: str) -> bool:
         """Whether a group still has what somebody is to read."""
-        return any(segment.group == group for segment in self.consume)
+        return any(segment.group == group and not segment.is_lost for segment in self.consume)
+
+    def has_lost(self, segment: Segment) -> bool:
+        """Whether the group of a segment lost its disks with it."""
+        return any(one.is_lost and (one.group, one.epoch) == (segment.group, segment.epoch) for one in self.consume)
 
     def next_for(self, subscription: str) -> Segment | None:
         """Return the segment that a subscription reads: the first that it has not drained."""
         return next((segment for segment in self.consume if subscription not in segment.drained), None)
+
+    def after(self, segment: Segment) -> Segment | None:
+        """Return the segment that follows one; None for the last."""
+        return next((one for one in self.consume if one.epoch > segment.epoch), None)
+
+    def whereabouts(self, subscription: str, epoch: int) -> Whereabouts:
+        """Return where a message of an epoch is that a subscription did not get."""
+        if any(gap.epoch <= epoch < gap.before and subscription not in gap.drained for gap in self.gaps):
+            return Whereabouts.LOST
+        found = next((one for one in reversed(self.consume) if one.epoch <= epoch), None)
+        if found is None or subscription in found.drained:
+            return Whereabouts.READ
+        is_next = found is self.next_for(subscription)
+        return Whereabouts.LOST if is_next and found.is_lost else Whereabouts.QUEUED
 
     def floor(self, subscription: str, segment: Segment) -> int:
         """Return the least epoch that a subscription is given from a segment."""
@@ -224,21 +279,42 @@ def joined(chain: Chain, standings: Mapping[str, Stands], *, leftovers: bool = F
     return _replace(chain, send=(*chain.send, *found))
 
 
-def with_current(chain: Chain) -> Chain:
-    """Return the chain with a segment for the head of ``send``, which must be there before it is written to."""
+def with_current(chain: Chain, now: int) -> Chain:
+    """Return the chain with a segment for the head of ``send``, which must be there before it is written to.
+
+    ``now`` is in milliseconds since the epoch.
+    """
     if not chain.send or chain.current is not None:
         return chain
     epoch = chain.epoch + 1
-    return _replace(chain, epoch=epoch, consume=(*chain.consume, Segment(chain.send[0], epoch)))
+    return _replace(chain, epoch=epoch, consume=(*chain.consume, Segment(chain.send[0], epoch, since=now)))
 
 
-def reopened(chain: Chain) -> Chain:
+def reopened(chain: Chain, now: int) -> Chain:
     """Return the chain with messages taken by the group that took them last, behind what it still has.
 
     What it did not confirm may still land behind them, with an older epoch: then it comes too late.
     """
     epoch, group = chain.epoch + 1, chain.consume[-1].group
-    return _replace(chain, epoch=epoch, send=(group,), consume=(*chain.consume, Segment(group, epoch)))
+    return _replace(chain, epoch=epoch, send=(group,), consume=(*chain.consume, Segment(group, epoch, since=now)))
+
+
+def marked(chain: Chain, group: str, mark: str) -> Chain:
+    """Return the chain with the mark that the data of a group has."""
+    return _replace(chain, marks=chain.marks | {group: mark})
+
+
+def lost(chain: Chain, group: str) -> Chain:
+    """Return the chain with what a group held known to be lost: its data does not have its mark any more.
+
+    The group may take messages again at once, as one that is new.
+    """
+
+    def told(one: Segment) -> Segment:
+        return msgspec.structs.replace(one, is_lost=True) if one.group == group else one
+
+    marks = {name: mark for name, mark in chain.marks.items() if name != group}
+    return _replace(chain, marks=marks, consume=tuple(told(one) for one in chain.consume))
 
 
 def drained(chain: Chain, segment: Segment, subscription: str) -> Chain:
@@ -274,9 +350,18 @@ def ended(chain: Chain) -> Chain:
 
 
 def abandoned(chain: Chain, group: str) -> Chain:
-    """Return the chain without what a group still has: a person has decided that nobody waits for it.
+    """Return the chain without what a group still has, or lost: a person has decided that nobody waits for it.
 
-    If the group comes back, what it has is of an older epoch, and is sent again behind all others.
+    Of a group that lost something only that is removed. If a group comes back that had lost nothing, what it has is of
+    an older epoch, and is sent again behind all others.
     """
-    consume = tuple(segment for segment in chain.consume if segment is chain.current or segment.group != group)
-    return _replace(chain, consume=consume)
+    gone = [one for one in chain.consume if one.group == group and one is not chain.current]
+    gone = [one for one in gone if one.is_lost] or gone
+    gaps = [Gap(group, one.epoch, _epoch_after(chain, one), one.drained) for one in gone]
+    consume = tuple(one for one in chain.consume if one not in gone)
+    return _replace(chain, consume=consume, gaps=(*chain.gaps, *gaps)[-MOST_GAPS:])
+
+
+def _epoch_after(chain: Chain, segment: Segment) -> int:
+    following = chain.after(segment)
+    return following.epoch if following is not None else chain.epoch + 1

@@ -8,7 +8,9 @@ from bus.sentences import Said, sentence
 
 
 def segment_of(code: str, chain: Chain, group: str) -> Segment:
-    """Return what a group still has to be read of, which a person may have nobody wait for.
+    """Return what a group still has to be read of, or lost, which a person may have nobody wait for.
+
+    What it lost comes first.
 
     Raises
     ------
@@ -17,7 +19,7 @@ def segment_of(code: str, chain: Chain, group: str) -> Segment:
     Conflict
         It takes messages now.
     """
-    found = [segment for segment in chain.consume if segment.group == group]
+    found = sorted((one for one in chain.consume if one.group == group), key=lambda one: not one.is_lost)
     if not found:
         raise NotFound(
             sentence("group {group} has nothing that is to be read of {code}", group=repr(group), code=repr(code)),
@@ -57,7 +59,7 @@ def release_producer(code: str, chain: Chain) -> Chain:
     return produced_by(chain, "", "")
 
 
-def cost_of_abandoning(group: str, waiting: int | None) -> list[Said]:
+def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[Said]:
     """Return what is lost or comes out of order when nobody waits for a group any more.
 
     Parameters
@@ -65,6 +67,13 @@ def cost_of_abandoning(group: str, waiting: int | None) -> list[Said]:
     waiting
         How many messages are known to wait there, summed over subscriptions; None when nobody can say.
     """
+    group = segment.group
+    if segment.is_lost:
+        return [
+            sentence("group {group} lost its disks: what it held and nobody had read is gone", group=group),
+            sentence("what was sent after that is delivered now"),
+            sentence("nobody gets what is gone unless it is resent: its traces stay pending"),
+        ]
     count = (
         sentence("{count} messages are known to wait on group {group}", count=waiting, group=group)
         if waiting is not None

@@ -65,6 +65,20 @@ class IsDrained(NamedTuple):
     subscription: str
 
 
-Effect: TypeAlias = Read | Put | Stand | Open | Write | IsDrained
+class Mark(NamedTuple):
+    """Have a group's data marked: the mark, empty when that did not work. ``known`` is one that it has, or empty."""
+
+    group: str
+    known: str
+
+
+class HasMark(NamedTuple):
+    """Ask whether a group's data still has a mark: True, or False when it is gone for sure, or None."""
+
+    group: str
+    mark: str
+
+
+Effect: TypeAlias = Read | Put | Stand | Open | Write | IsDrained | Mark | HasMark
 Answer = TypeVar("Answer")
 Procedure: TypeAlias = Generator[Effect, Any, Answer]

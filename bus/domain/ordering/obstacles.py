@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from bus.domain.ordering.chain import Chain, Role, Segment, Stands
+from bus.domain.times import format_time
 from bus.sentences import N_, Said, Sentence, listed, sentence
 
 _MOST_NAMED: Final = 3
@@ -102,11 +103,38 @@ def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstac
 def _reading(
     code: str, chain: Chain, subscriptions: Collection[str], groups: Mapping[str, GroupState]
 ) -> Iterator[Obstacle]:
-    """Yield the segments that are next for some subscriptions and cannot be read."""
+    """Yield the segments that are lost, and those that are next for some subscriptions and cannot be read."""
     for segment in chain.consume:
         names = [name for name in sorted(subscriptions) if chain.next_for(name) == segment]
-        if names and not (segment.group in groups and groups[segment.group].answers):
+        if segment.is_lost and (late := sorted(set(subscriptions) - set(segment.drained))):
+            yield _lost(code, chain, segment, late)
+        elif names and not (segment.group in groups and groups[segment.group].answers):
             yield _unreadable(code, chain, segment, names, is_known=segment.group in groups)
+
+
+def _lost(code: str, chain: Chain, segment: Segment, names: list[str]) -> Obstacle:
+    """Return what is missing of a group that lost its disks: nobody reads on before a person has decided."""
+    following = chain.after(segment)
+    until = following.since if following is not None else 0
+    values = {
+        "names": listed(names, _MOST_NAMED),
+        "code": code,
+        "group": segment.group,
+        "since": format_time(segment.since) if segment.since else "?",
+        "until": format_time(until) if until else "?",
+    }
+    return Obstacle(
+        Role.READER,
+        sentence(
+            "group {group} lost its disks: what it took of {code} from {since} to {until}, and {names} had not read, "
+            "is missing; what came after it waits",
+            **values,
+        ),
+        sentence(
+            "resend the pending messages of that time with --reorder; then let the others go on: {command}",
+            command=f"bus ordering abandon {code} {segment.group}",
+        ),
+    )
 
 
 def _unreadable(code: str, chain: Chain, segment: Segment, names: list[str], *, is_known: bool) -> Obstacle:

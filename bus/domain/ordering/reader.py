@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection
 
-from bus.domain.ordering.chain import Role, Segment, drained, floored, trimmed
+from bus.domain.ordering.chain import Role, Segment, drained, floored, lost, trimmed
 from bus.domain.ordering.chain_copy import ChainCopy
-from bus.domain.ordering.effects import IsDrained, Procedure
+from bus.domain.ordering.effects import HasMark, IsDrained, Procedure
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 
 
@@ -53,13 +53,17 @@ class ChainReader:
             yield from self.copy.put(chain, wanted)
 
     def next_for(self, subscription: str) -> Procedure[Segment | None]:
-        """Return what a subscription reads now; None while there is nothing, or this process does not read."""
+        """Return what a subscription reads now; None while there is nothing, or this process does not read.
+
+        Nor does anybody read on past what a group lost with its disks, until a person has decided about that.
+        """
         chain = yield from self.copy.get()
-        return chain.next_for(subscription) if chain is not None and self._leads else None
+        found = chain.next_for(subscription) if chain is not None and self._leads else None
+        return found if found is not None and not found.is_lost else None
 
     def judge(self, subscription: str, segment: Segment, epoch: int) -> Procedure[Verdict]:
         """Say whether a message may be given to a subscription; durable when it returns that it may."""
-        while (chain := (yield from self.copy.get())) is not None and self._leads:
+        while (chain := (yield from self.copy.get())) is not None and self._leads and not chain.has_lost(segment):
             floor = chain.floor(subscription, segment)
             if epoch < floor:
                 return Verdict.LATE
@@ -76,12 +80,25 @@ class ChainReader:
         chain = yield from self.copy.read()
         if chain is None or not self._leads or chain.current == segment or chain.next_for(subscription) != segment:
             return False
-        if not (yield IsDrained(segment.group, subscription)):
+        if not (yield IsDrained(segment.group, subscription)) or not (yield from self._is_kept(segment)):
             return False
-        while (chain := (yield from self.copy.get())) is not None and self._leads:
+        while (chain := (yield from self.copy.get())) is not None and self._leads and not chain.has_lost(segment):
             wanted = trimmed(drained(chain, segment, subscription), self._subscriptions())
             if wanted == chain or (yield from self.copy.put(chain, wanted)):
                 return True
+        return False
+
+    def _is_kept(self, segment: Segment) -> Procedure[bool]:
+        """Whether a group that holds nothing still has its data's mark; when that is gone, this is put into the chain.
+
+        A group without a mark, as earlier versions wrote to it, is taken at its word.
+        """
+        while (chain := (yield from self.copy.get())) is not None and self._leads and not chain.has_lost(segment):
+            mark = chain.marks.get(segment.group)
+            has = (yield HasMark(segment.group, mark)) if mark else True
+            if has is not False:
+                return bool(has)
+            yield from self.copy.put(chain, lost(chain, segment.group))
         return False
 
     @property

@@ -13,6 +13,8 @@ from bus.domain.ordering.chain import (
     Segment,
     Stands,
     joined,
+    lost,
+    marked,
     produced_by,
     reopened,
     with_current,
@@ -20,7 +22,7 @@ from bus.domain.ordering.chain import (
     without,
 )
 from bus.domain.ordering.chain_copy import ChainCopy
-from bus.domain.ordering.effects import Open, Procedure, Stand, Write
+from bus.domain.ordering.effects import HasMark, Mark, Open, Procedure, Stand, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 from bus.errors import LeaseLost, NotLeader
 from bus.sentences import sentence
@@ -73,7 +75,9 @@ class ChainSender:
         self.copy = ChainCopy(now)
         self._groups = tuple(groups)
         self._clock = clock
+        self._now = now
         self._opened: tuple[str, int] | None = None
+        self._is_marked = False
         self._doubted: Segment | None = None
         # Which lease was had under which tenure when its producer gave a sign of life last, and when.
         self._alive: tuple[int, int, float] = (0, 0, 0.0)
@@ -83,7 +87,11 @@ class ChainSender:
         yield from self.copy.tend(self.tenure, self._clock)
 
     def look_around(self) -> Procedure[None]:
-        """Have groups that came back join, and those that wait for their turn and failed leave; now and then."""
+        """Have groups that came back join, and those that wait for their turn and failed leave; now and then.
+
+        And find those that lost their disks, also while nothing is written and nobody reads that far.
+        """
+        yield from self._look_for_losses()
         chain = yield from self.copy.get()
         if chain is None or not self._leads(chain):
             return
@@ -95,6 +103,20 @@ class ChainSender:
             failed = {group for group in chain.send[1:] if not self._may_wait(group, standings)}
             wanted = joined(without(chain, failed), standings)
             if wanted == chain or (yield from self.copy.put(chain, wanted)):
+                return
+
+    def _look_for_losses(self) -> Procedure[None]:
+        for group in self._groups:
+            chain = yield from self.copy.get()
+            if chain is None or not self._leads(chain):
+                return
+            mark = chain.marks.get(group)
+            if mark and (yield HasMark(group, mark)) is False:
+                yield from self._note_loss(group, mark)
+
+    def _note_loss(self, group: str, mark: str) -> Procedure[None]:
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            if chain.marks.get(group) != mark or (yield from self.copy.put(chain, lost(chain, group))):
                 return
 
     def _may_wait(self, group: str, standings: Mapping[str, Stands]) -> bool:
@@ -147,8 +169,8 @@ class ChainSender:
             yield from self.copy.put(chain, produced_by(chain, ""))
         return False
 
-    def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[int]:
-        """Write messages in order; return how many, from the first, two copies hold for sure.
+    def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[list[int]]:
+        """Write messages in order; return the epochs of those that two copies hold for sure, from the first.
 
         Of the others nobody knows: they are to be sent again, in order, before any that come behind them.
 
@@ -159,20 +181,22 @@ class ChainSender:
         LeaseLost
             Their producer is not the one any more, and never will be again.
         """
-        done, failed = 0, set[str]()
-        while done < len(messages):
+        held, failed = list[int](), set[str]()
+        while len(held) < len(messages):
             head = yield from self._head(failed, admission)
             if head is None:
                 break
             segment, epoch = head
-            count = yield Write(segment.group, epoch, tuple(messages[done:]))
+            count = yield Write(segment.group, epoch, tuple(messages[len(held) :]))
             if count and self.copy.chain is not None and admission.producer:
                 self._note_alive(self.copy.chain.producer)
-            done += count
-            if done < len(messages):
+            held += [epoch] * count
+            if len(held) < len(messages):
                 # What is unknown may still arrive, so nothing may be written behind it, for whomever that is.
                 self._doubted = segment
-        return done if self._is_in(admission) else 0
+            if count and not self._is_marked:
+                yield from self._mark_again(segment.group)
+        return held if self._is_in(admission) else []
 
     def _is_in(self, admission: Admission) -> bool:
         return self.tenure.is_held and self.tenure.epoch == admission.tenure
@@ -209,7 +233,7 @@ class ChainSender:
                     return None
             elif (yield from self._is_open(current)):
                 chain = self.copy.chain
-                if chain is not None and chain.current == current:
+                if chain is not None and chain.current == current and self._opened == self._wanted(current):
                     self._check(chain, admission)
                     return current, chain.write_epoch
             else:
@@ -234,7 +258,7 @@ class ChainSender:
         wanted = without(chain, gone)
         if not wanted.send:
             wanted = yield from self._with_any(wanted, failed)
-        wanted = with_current(wanted)
+        wanted = with_current(wanted, self._now())
         if wanted != chain:
             yield from self.copy.put(chain, wanted)
         return wanted.current is not None
@@ -249,7 +273,7 @@ class ChainSender:
         if found.send:
             return found
         if (yield from self._can_reopen(chain, failed)):
-            return reopened(chain)
+            return reopened(chain, self._now())
         return joined(chain, standings, leftovers=True)
 
     def _can_reopen(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
@@ -260,9 +284,12 @@ class ChainSender:
         return group in self._groups and group not in failed and (yield Stand(group)).is_whole
 
     def _is_open(self, current: Segment) -> Procedure[bool]:
-        """Have a writer on the current group, opened in this tenure; False when the group takes none."""
-        wanted = (current.group, max(self.tenure.epoch, current.epoch))
-        if self._opened == wanted:
+        """Have a writer on the current group, opened in this tenure; False when the group takes none.
+
+        The chain is to be looked at anew when there is none all the same: the group turned out to have lost its disks,
+        or somebody else wrote the chain before its mark was in there.
+        """
+        if self._opened == self._wanted(current):
             return True
         # Shutting others out is for who has the role by now, not for who had it.
         chain = yield from self.copy.read()
@@ -273,5 +300,30 @@ class ChainSender:
             )
         if not (yield Open(current.group)):
             return False
-        self._opened = wanted
+        mark = chain.marks.get(current.group, "")
+        has = (yield HasMark(current.group, mark)) if mark else None
+        if mark and not has:
+            if has is False:
+                yield from self._note_loss(current.group, mark)
+            return has is False
+        if not mark and not (mark := (yield Mark(current.group, ""))):
+            return False
+        if (yield from self._put(chain, marked(chain, current.group, mark))):
+            self._opened, self._is_marked = self._wanted(current), False
         return True
+
+    def _wanted(self, current: Segment) -> tuple[str, int]:
+        """Return what tells the writer that is to be open from earlier ones."""
+        return current.group, max(self.tenure.epoch, current.epoch)
+
+    def _put(self, chain: Chain, wanted: Chain) -> Procedure[bool]:
+        """Write a chain, if it is another one."""
+        return wanted == chain or (yield from self.copy.put(chain, wanted))
+
+    def _mark_again(self, group: str) -> Procedure[None]:
+        """Have the mark tell of what was written too, where it can: once for each writer that is opened."""
+        self._is_marked = True
+        chain = self.copy.chain
+        if chain is not None and self._leads(chain) and (known := chain.marks.get(group)):
+            mark = yield Mark(group, known)
+            yield from self._put(chain, marked(chain, group, mark or known))

@@ -215,6 +215,15 @@ class BrokerGroupContract:
         assert numbers(await receive(await group.reader("other", "billing"))) == ["order-2"]
         assert numbers(await receive(await group.reader(DESTINATION, "billing"))) == ["order-1"]
 
+    async def test_data_has_the_mark_that_it_was_given(self, group: BrokerGroup) -> None:
+        await ensure(group, "billing")
+        mark = await group.mark(DESTINATION)
+        assert mark
+        await write(group, [message(1)])
+        later = await group.mark(DESTINATION, mark)
+        assert await group.has_mark(DESTINATION, mark)
+        assert await group.has_mark(DESTINATION, later)
+
     async def test_lags_tell_what_waits(self, group: BrokerGroup) -> None:
         await ensure(group, "billing")
         await write(group, [message(n) for n in range(3)])

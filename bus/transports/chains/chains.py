@@ -45,7 +45,14 @@ class _Strict:
     def __init__(self, chains: Chains, code: str, groups: Mapping[str, BrokerGroup]) -> None:
         names, clock, terms = chains.names_of(code), chains.clock, chains.terms
         self.groups = groups
-        self.driver = ChainDriver(code, chains.coordinator, groups, names, lambda group: (code, group) in chains.behind)
+        self.driver = ChainDriver(
+            code,
+            chains.coordinator,
+            groups,
+            names,
+            is_behind=lambda group: (code, group) in chains.behind,
+            lacks_all=lambda group: chains.behind.add((code, group)),
+        )
         self.reading_since = 0
         self.rules: ChainSender | None = None
         self.sender: StrictSender | None = None
@@ -232,8 +239,8 @@ class Chains:
         found = self._strict.get(code)
         return found.driver.standings if found is not None and Role.SENDER in found.held else {}
 
-    async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> int:
-        """Have messages written in order; return how many, from the first, two copies hold for sure.
+    async def send(self, code: str, messages: Sequence[Message], producer: int = 0) -> Sequence[int]:
+        """Have messages written in order; return the epochs of those that two copies hold for sure, from the first.
 
         Raises
         ------
@@ -309,7 +316,7 @@ class Chains:
         chain = self.chain(code)
         try:
             if self.sends(code):
-                is_held = await self.send(code, [late], chain.admits if chain is not None else 0) == 1
+                is_held = bool(await self.send(code, [late], chain.admits if chain is not None else 0))
                 metrics.WRITTEN_AGAIN.labels(*labels.DESTINATIONS.of(code)).inc(is_held)
                 return is_held
             return chain is not None and await self._again(chain.sender.owner, code, late)

@@ -10,7 +10,20 @@ import msgspec
 
 from bus.domain.ordering.chain import Chain
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
-from bus.domain.ordering.effects import Effect, IsDrained, Known, Open, Procedure, Put, Read, Refused, Stand, Write
+from bus.domain.ordering.effects import (
+    Effect,
+    HasMark,
+    IsDrained,
+    Known,
+    Mark,
+    Open,
+    Procedure,
+    Put,
+    Read,
+    Refused,
+    Stand,
+    Write,
+)
 from bus.errors import Conflict, StoreError, TransportError
 from bus.ports.broker_group import AWAY, BrokerGroup, GroupReader, GroupWriter, Standing
 from bus.ports.store import DocumentStore
@@ -30,6 +43,8 @@ class ChainDriver:
         Names those that are configured.
     is_behind
         Whether a group lacks the queue of one of them.
+    lacks_all
+        Called with a group that has nothing of the destination any more.
 
     Attributes
     ----------
@@ -48,12 +63,14 @@ class ChainDriver:
         groups: Mapping[str, BrokerGroup],
         subscriptions: Callable[[], Collection[str]],
         is_behind: Callable[[str], bool],
+        lacks_all: Callable[[str], None],
     ) -> None:
         self._code = code
         self._coordinator = coordinator
         self._groups = groups
         self._subscriptions = subscriptions
         self._is_behind = is_behind
+        self._lacks_all = lacks_all
         self._writers: dict[str, GroupWriter] = {}
         self._current = 0
         self.readers: dict[tuple[str, str], GroupReader] = {}
@@ -89,11 +106,20 @@ class ChainDriver:
                 return await self._stand(group)
             case Open(group):
                 return await self._open(group)
+            case _:
+                return await self._do_on_group(effect)
+
+    async def _do_on_group(self, effect: Write | IsDrained | Mark | HasMark) -> object:
+        match effect:
             case Write():
                 return await self._write(effect)
             case IsDrained(group, subscription):
                 reader = self.readers.get((group, subscription))
                 return reader is not None and await reader.is_drained()
+            case Mark(group, known):
+                return await self._groups[group].mark(self._code, known)
+            case HasMark(group, mark):
+                return await self._has_mark(group, mark)
 
     async def _read(self) -> Known | Refused:
         try:
@@ -145,6 +171,14 @@ class ChainDriver:
             _log.warning("group %s takes nothing for %s: %s", group, self._code, error)
             return False
         return True
+
+    async def _has_mark(self, group: str, mark: str) -> bool | None:
+        found = self._groups.get(group)
+        has = await found.has_mark(self._code, mark) if found is not None else None
+        if has is False:
+            _log.error("group %s lost its disks, with what it had of %s", group, self._code)
+            self._lacks_all(group)
+        return has
 
     async def _write(self, effect: Write) -> int:
         writer = self._writers.get(effect.group)

@@ -19,7 +19,7 @@ _MOST: Final = 256
 class _Request(NamedTuple):
     messages: Sequence[Message]
     admission: Admission
-    answer: asyncio.Future[int]
+    answer: asyncio.Future[Sequence[int]]
 
 
 class StrictSender:
@@ -36,8 +36,8 @@ class StrictSender:
         self._came = asyncio.Event()
         self._has_ended = False
 
-    async def send(self, messages: Sequence[Message], producer: int = 0) -> int:
-        """Have messages written in order; return how many, from the first, two copies hold for sure.
+    async def send(self, messages: Sequence[Message], producer: int = 0) -> Sequence[int]:
+        """Have messages written in order; return the epochs of those that two copies hold for sure, from the first.
 
         Whether the others are held nobody knows; the one who sent them has to send them again.
 
@@ -111,13 +111,13 @@ class StrictSender:
         while self._requests:
             request = self._requests.popleft()
             if not request.answer.done():
-                request.answer.set_result(0)
+                request.answer.set_result(())
 
     async def _write(self, requests: Sequence[_Request]) -> bool:
         """Write messages, and answer the requests; False when no group has taken any."""
         messages = [message for request in requests for message in request.messages]
         try:
-            left = await self._driver.perform(self._rules.send(messages, requests[0].admission))
+            held = await self._driver.perform(self._rules.send(messages, requests[0].admission))
         except BaseException as error:
             for request in requests:
                 if not request.answer.done():
@@ -125,13 +125,13 @@ class StrictSender:
             if not isinstance(error, NotLeader):
                 raise
             return True
-        count = left
+        place = 0
         for request in requests:
-            held = min(left, len(request.messages))
-            left -= held
+            following = place + len(request.messages)
             if not request.answer.done():
-                request.answer.set_result(held)
-        return count > 0 or not messages
+                request.answer.set_result(held[place:following])
+            place = following
+        return bool(held) or not messages
 
 
 def _broken_off() -> NotLeader:

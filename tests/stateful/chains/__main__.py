@@ -13,9 +13,5 @@ if __name__ == "__main__":
     console = Console(highlight=False)
     for name, rules in BUGS.items():
         with console.status(name):
-            found = (
-                seed
-                for seed in itertools.count()
-                if any("in the order" in text for text in Simulation(seed, rules()).run().complaints)
-            )
+            found = (seed for seed in itertools.count() if Simulation(seed, rules()).run().is_wrong)
             console.print(f"{next(found):6,}  {name}")

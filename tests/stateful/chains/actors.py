@@ -8,8 +8,21 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from bus.domain.ordering.chain import Segment, produced_by
-from bus.domain.ordering.effects import Effect, IsDrained, Known, Open, Procedure, Put, Read, Refused, Stand, Write
+from bus.domain.ordering.chain import Segment, abandoned, produced_by
+from bus.domain.ordering.effects import (
+    Effect,
+    HasMark,
+    IsDrained,
+    Known,
+    Mark,
+    Open,
+    Procedure,
+    Put,
+    Read,
+    Refused,
+    Stand,
+    Write,
+)
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.errors import NotLeader
@@ -67,6 +80,10 @@ class _Process:
                 )
             case Stand(group):
                 return Call(group, self.places.groups[group].stand, AWAY, 2.0)
+            case Mark(group, known):
+                return Call(group, lambda reply: self.places.groups[group].mark(known, reply), "", 2.0)
+            case HasMark(group, mark):
+                return Call(group, lambda reply: self.places.groups[group].has_mark(mark, reply), None, 2.0)
         return self.do_own(effect)
 
     def do_own(self, effect: Effect) -> Call:
@@ -272,6 +289,24 @@ class Dispatcher(_Process):
             if not got:
                 break
         group.leave(session, name)
+
+
+class Person:
+    """Has readers go on past what groups lost with their disks, once the chain tells of it."""
+
+    def __init__(self, host: Host, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        host.spawn(self._decide())
+
+    def _decide(self) -> Coroutine:
+        coordinator = self._coordinator
+        while True:
+            yield Sleep(5.0)
+            known = yield Call(coordinator.name, coordinator.read, Refused.UNKNOWN)
+            groups = [one.group for one in known.chain.consume if one.is_lost] if isinstance(known, Known) else []
+            if groups:
+                act = partial(coordinator.put, abandoned(known.chain, groups[0]), known.version)
+                yield Call(coordinator.name, act, Refused.UNKNOWN)
 
 
 class Producer:

@@ -79,7 +79,14 @@ class Group:
         self.late: list[Entry] = []
         self.acked = dict.fromkeys(subscriptions, 0)
         self.sessions: dict[str, list[Session]] = {name: [] for name in subscriptions}
+        self.disks = 0
+        self.base = 0  # the place of the first entry: acks of what was lost say nothing of what came since
+        self.lost: dict[str, list[Entry]] = {name: [] for name in subscriptions}
         self._writer: object = None
+
+    @property
+    def _end(self) -> int:
+        return self.base + len(self.log)
 
     @property
     def is_readable(self) -> bool:
@@ -93,6 +100,26 @@ class Group:
             self.log += [entry for entry in self.late if self.world.dice.random() < 0.7]
             self.late.clear()
 
+    def lose_disks(self) -> None:
+        """Begin anew with nothing; readers connect again by themselves, a writer does not."""
+        for name, acked in self.acked.items():
+            self.lost[name] += self.log[acked - self.base :]
+            self.acked[name] = self._end
+        self.disks, self.base = self.disks + 1, self._end
+        self.log, self.late, self._writer = [], [], None
+
+    def mark(self, known: str, reply: Callable[[Any], None]) -> None:
+        """Name the disks, those that had a known mark where there is one."""
+        if self.up == self.copies:
+            reply(known or f"{self.name}{self.disks}")
+
+    def has_mark(self, mark: str, reply: Callable[[Any], None]) -> None:
+        """Say whether these are the disks; that they are not only while all of them are there."""
+        if self.is_readable and mark == f"{self.name}{self.disks}":
+            reply(True)
+        elif self.up == self.copies:
+            reply(False)
+
     def open(self, writer: object, reply: Callable[[Any], None]) -> None:
         """Take a writer."""
         if self.up == self.copies:
@@ -103,7 +130,7 @@ class Group:
 
     def write(self, writer: object, entries: list[Entry], reply: Callable[[Any], None]) -> None:
         """Append entries, and confirm as many as are sure."""
-        if self.is_pair and writer is not self._writer:
+        if writer is not self._writer and (self.is_pair or self._writer is None):
             reply(0)
             return
         count = 0
@@ -120,7 +147,7 @@ class Group:
     def stand(self, reply: Callable[[Any], None]) -> None:
         """Say how it stands."""
         if self.up:
-            is_empty = all(acked == len(self.log) for acked in self.acked.values())
+            is_empty = all(acked == self._end for acked in self.acked.values())
             reply(Standing(is_whole=True, is_empty=is_empty) if self.up == self.copies else AWAY)
 
     def join(self, session: Session, subscription: str) -> None:
@@ -136,7 +163,8 @@ class Group:
         """Answer with some of what is not acked, from a place on."""
         if self.is_readable and self._is_active(session, subscription):
             begin = max(self.acked[subscription], behind)
-            reply(list(enumerate(self.log[begin : begin + 3], begin)))
+            place = begin - self.base
+            reply(list(enumerate(self.log[place : place + 3], begin)))
 
     def ack(self, session: Session, subscription: str, place: int, reply: Callable[[Any], None]) -> None:
         """Forget what was read."""
@@ -147,7 +175,7 @@ class Group:
     def is_drained(self, session: Session | None, subscription: str, reply: Callable[[Any], None]) -> None:
         """Say whether all is acked."""
         if self.is_readable and session is not None and self._is_active(session, subscription):
-            reply(self.acked[subscription] == len(self.log))
+            reply(self.acked[subscription] == self._end)
 
     def _is_active(self, session: Session, subscription: str) -> bool:
         waiting = self.sessions[subscription]

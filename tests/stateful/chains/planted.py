@@ -9,8 +9,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Chain, Segment, joined, with_current, without
-from bus.domain.ordering.effects import Procedure, Stand
+from bus.domain.ordering.chain import Chain, Segment, joined, marked, with_current, without
+from bus.domain.ordering.effects import Mark, Open, Procedure, Stand
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.domain.ordering.tenure import Terms
@@ -36,12 +36,12 @@ class AppendsLater(ChainSender):
         yield from self.copy.put(chain, joined(without(chain, gone), standings))
         return False
 
-    def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[int]:
-        count = yield from super().send(messages, admission)
+    def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[list[int]]:
+        held = yield from super().send(messages, admission)
         chain = yield from self.copy.get()
         if chain is not None and self._leads(chain):
-            yield from self.copy.put(chain, with_current(chain))
-        return count
+            yield from self.copy.put(chain, with_current(chain, 0))
+        return held
 
 
 class JoinsUndrained(ChainSender):
@@ -51,7 +51,7 @@ class JoinsUndrained(ChainSender):
         gone = failed | ({chain.current.group} if chain.current is not None else set())
         for group in self._groups:
             if group not in gone and (yield Stand(group)).is_whole:
-                return (yield from self.copy.put(chain, with_current(replace(chain, send=(group,)))))
+                return (yield from self.copy.put(chain, with_current(replace(chain, send=(group,)), 0)))
         return False
 
 
@@ -78,6 +78,28 @@ class GivesLate(ChainReader):
         return Verdict.GIVE if verdict is Verdict.LATE else verdict
 
 
+class TrustsTheEmpty(ChainReader):
+    """Takes a group that holds nothing for read to its end, also one that lost its disks."""
+
+    def _is_kept(self, segment: Segment) -> Procedure[bool]:  # noqa: ARG002 - asks nobody
+        yield from ()
+        return True
+
+
+class WritesUnchecked(ChainSender):
+    """Goes on with a group that lost its disks as if that had what it had."""
+
+    def _is_open(self, current: Segment) -> Procedure[bool]:
+        wanted = self._wanted(current)
+        if self._opened == wanted or not (yield Open(current.group)):
+            return self._opened == wanted
+        chain = yield from self.copy.read()
+        mark = yield Mark(current.group, "")
+        if chain is not None and mark and (yield from self.copy.put(chain, marked(chain, current.group, mark))):
+            self._opened, self._is_marked = wanted, True
+        return True
+
+
 _LONG: Final = Terms(lease=4.0, margin=-3.5, every=1.0)
 
 BUGS: Final[dict[str, Callable[[], Rules]]] = {
@@ -86,6 +108,8 @@ BUGS: Final[dict[str, Callable[[], Rules]]] = {
     "messages of an older producer are taken": partial(Rules, sender=AdmitsAny),
     "messages are written behind one that is in doubt": partial(Rules, sender=IgnoresDoubt),
     "messages of older epochs are given": partial(Rules, reader=GivesLate),
+    "a group that lost its disks is taken for read": partial(Rules, reader=TrustsTheEmpty),
+    "a group is not asked for its mark before it is written to": partial(Rules, sender=WritesUnchecked),
     "a reader goes on without its lease": partial(Rules, checks_lease=False),
     "a lease is longer than the error of clocks": partial(
         Rules, sender=partial(ChainSender, terms=_LONG), reader=partial(ChainReader, terms=_LONG)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.stateful.chains.actors import Dispatcher, Places, Producer, Receiver, Rules
+from tests.stateful.chains.actors import Dispatcher, Person, Places, Producer, Receiver, Rules
 from tests.stateful.chains.places import Coordinator, Group, Subscriber
 from tests.stateful.chains.world import Host, World
 
@@ -23,6 +23,12 @@ class Found:
     acked: int = 0
     segments: int = 0
     again: int = 0
+    lost: int = 0
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether an order was broken, or something was lost and nobody told of it."""
+        return any("in the order" in text or "never got" in text for text in self.complaints)
 
 
 class Simulation:
@@ -48,9 +54,10 @@ class Simulation:
                 ("dispatcher-1", self._dispatch),
             )
         ]
-        producing = Host(self.world, "producer")
-        for host in (*self._hosts, producing):
+        producing, deciding = Host(self.world, "producer"), Host(self.world, "person")
+        for host in (*self._hosts, producing, deciding):
             host.start()
+        Person(deciding, self.places.coordinator)
         dies, swept = dice.choice((0.0, 0.3, 0.8)), dice.choice((0.0, 0.5, 1.0))
         receivers = lambda: list(self._receivers.values())  # noqa: E731
         coordinator = self.places.coordinator
@@ -85,6 +92,7 @@ class Simulation:
             self._stop,
             self._stop,
             self._slow,
+            self._lose_disks,
         ]
         self._dice.choice(strikes)()
 
@@ -118,6 +126,16 @@ class Simulation:
         group.set_up(self._dice.randrange(group.copies))
         self._later(15, lambda: group.set_up(group.copies))
 
+    def _lose_disks(self) -> None:
+        group = self._dice.choice(list(self.places.groups.values()))
+        group.set_up(0)
+
+        def begin_anew() -> None:
+            group.lose_disks()
+            group.set_up(group.copies)
+
+        self._later(15, begin_anew)
+
     def _stop(self) -> None:
         place = self._dice.choice((self.places.coordinator, *self.places.subscribers.values()))
         place.is_up = False
@@ -149,9 +167,21 @@ class Simulation:
             host.stops_for = 0.0
 
     def _is_over(self) -> bool:
-        acked = self._producer.acked
-        taken = (subscriber.first for subscriber in self.places.subscribers.values())
-        return self._producer.is_over and all(number in first for first in taken for number in acked)
+        return self._producer.is_over and not any(map(self._missing, self.places.subscribers.values()))
+
+    def _missing(self, subscriber: Subscriber) -> list[int]:
+        """Return what was to be delivered and was not, but for what was told to be lost with disks."""
+        return sorted({*self._producer.acked} - subscriber.first.keys() - self._lost(subscriber))
+
+    def _lost(self, subscriber: Subscriber) -> set[int]:
+        """Return what groups lost that a subscriber had not got from them, and that the chain tells of."""
+        return {
+            entry.message.number
+            for group in self.places.groups.values()
+            for entry in group.lost[subscriber.name]
+            for gap in self.places.coordinator.chain.gaps
+            if gap.epoch <= entry.epoch < gap.before and subscriber.name not in gap.drained
+        }
 
     def _judge(self) -> Found:
         found = Found(acked=len(self._producer.acked), segments=len(self.places.coordinator.chain.consume))
@@ -161,10 +191,13 @@ class Simulation:
         for subscriber in self.places.subscribers.values():
             first = subscriber.first
             found.again += sum(first.values())
-            if lost := sorted(acked - first.keys()):
-                found.complaints.append(f"{subscriber.name} never got {lost}")
-            # What nobody was told of that it is held may come late, if that is told.
-            in_order = [number for number, is_again in first.items() if number in acked or not is_again]
+            if missing := self._missing(subscriber):
+                found.complaints.append(f"{subscriber.name} never got {missing}")
+            found.lost += len(acked - first.keys())
+            # What nobody was told of that it is held may come late, if that is told; of what was lost another copy may.
+            lost = self._lost(subscriber)
+            told = [number for number, is_again in first.items() if number in acked or not is_again]
+            in_order = [number for number in told if number not in lost]
             if in_order != sorted(in_order):
                 found.complaints.append(f"{subscriber.name} got them in the order {in_order}")
         return found

@@ -120,10 +120,10 @@ async def test_roles_moves_and_what_is_written_again_are_counted() -> None:
         chains = world.context.chains
         moves, again = CHAIN_MOVES.labels("orders"), WRITTEN_AGAIN.labels("orders")
         before = moves._value.get(), again._value.get()
-        assert await chains.send("orders", [message(1, destination="orders")]) == 1
+        assert len(await chains.send("orders", [message(1, destination="orders")])) == 1
         assert moves._value.get() == before[0] + 1
         world.groups["g1"].set_copies(2)
-        assert await chains.send("orders", [message(2, destination="orders")]) == 1
+        assert len(await chains.send("orders", [message(2, destination="orders")])) == 1
         assert moves._value.get() == before[0] + 2
         assert await chains.send_again("orders", message(3, destination="orders"))
         assert again._value.get() == before[1] + 1

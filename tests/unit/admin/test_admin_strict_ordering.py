@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.domain.ordering.chain import Chain, Lease, Segment
+from bus.domain.ordering.chain import Chain, Gap, Lease, Segment, lost
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
 from bus.errors import Conflict, StoreUnavailable
 from tests.unit.admin.admin_world import World, problem
@@ -62,14 +62,18 @@ async def test_a_chain_is_told_with_what_waits(world: World, client: httpx.Async
         {
             "group": "g1",
             "epoch": 103,
+            "since": None,
             "current": False,
+            "lost": False,
             "drained": ["mail"],
             "waiting": [{"subscription": "billing", "waiting": 3}],
         },
         {
             "group": "g2",
             "epoch": 110,
+            "since": None,
             "current": True,
+            "lost": False,
             "drained": [],
             "waiting": [{"subscription": "billing", "waiting": 0}, {"subscription": "mail", "waiting": 0}],
         },
@@ -254,3 +258,26 @@ async def test_who_may_only_read_decides_nothing(world: World) -> None:
         assert found["sender"]["url"] == HERE
         problem(await client.post(ABANDON, json={"group": "g1", "reason": "x"}), 403)
         problem(await client.post(RELEASE, json={"reason": "x"}), 403)
+
+
+async def test_a_group_that_lost_its_disks_is_told_and_removed_though_it_answers(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    begun, moved = 1_700_000_000_000, 1_700_000_060_000
+    took = chain(Segment("g1", 103, since=begun), Segment("g2", 110, since=moved), send=("g2",), marks={"g1": "1"})
+    await shape(world, encode_chain(lost(took, "g1")))
+    found = await told(client)
+    (what,) = blocked(found)
+    assert what.startswith(
+        "group g1 lost its disks: what it took of orders from 2023-11-14T22:13:20.000Z to 2023-11-14T"
+    )
+    assert what.endswith("22:14:20.000Z, and billing, mail had not read, is missing; what came after it waits")
+    assert "bus ordering abandon orders g1" in found["blocked"][0]["next_step"]
+    first = found["consume"][0]
+    assert (first["lost"], first["since"]) == (True, "2023-11-14T22:13:20.000Z")
+    assert {one["waiting"] for one in first["waiting"]} == {None}
+    asked = {"group": "g1", "reason": "its disks are gone"}
+    removed = (await client.post(ABANDON, json=asked)).json()
+    assert removed["costs"][0]["what"] == "group g1 lost its disks: what it held and nobody had read is gone"
+    assert (await kept(world)).gaps == (Gap("g1", 103, 110),)
+    assert blocked(await told(client)) == []

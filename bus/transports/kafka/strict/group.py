@@ -23,6 +23,7 @@ from bus.transports.kafka.errors import TROUBLE, describe, translated
 from bus.transports.kafka.names import topic_of
 from bus.transports.kafka.strict.backlog import backlog
 from bus.transports.kafka.strict.copies import COPIES, pair
+from bus.transports.kafka.strict.marks import has_mark, parse_mark, topic_mark
 from bus.transports.kafka.strict.names import strict_prefix, writer_of
 from bus.transports.kafka.strict.reader import KafkaReader
 from bus.transports.kafka.strict.requirements import check_cluster, settings_of_topics
@@ -112,6 +113,29 @@ class KafkaGroup:
             return AWAY
         is_whole = None not in left
         return Standing(is_whole, is_empty=is_whole and not any(lag.records for lag in left if lag is not None))
+
+    async def mark(self, destination: str, known: str = "") -> str:
+        """Return the topic's id and end; what was known when it is another topic by now, or became shorter."""
+        try:
+            async with asyncio.timeout(self._config.publish_timeout):
+                found = await topic_mark(await self._opened(), self._topic(destination))
+        except _TROUBLE as error:
+            _log.debug("kafka: group %s: %s", self.name, describe(error))
+            return ""
+        return str(found) if not known or found.has(parse_mark(known)) else known
+
+    async def has_mark(self, destination: str, mark: str) -> bool | None:
+        """Ask whether the topic still has that id, and did not become shorter."""
+        topic = self._topic(destination)
+        try:
+            async with asyncio.timeout(self._config.publish_timeout):
+                has = await has_mark(await self._opened(), topic, parse_mark(mark))
+        except _TROUBLE as error:
+            _log.debug("kafka: group %s: %s", self.name, describe(error))
+            return None
+        if not has:
+            self._confirmed.pop(topic, None)  # what was confirmed is lost, and does not come back
+        return has
 
     async def writer(self, destination: str) -> KafkaWriter:
         """Return a writer once both brokers are in step and all writers before it, of all processes, are shut out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,6 +11,7 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.domain.subscription import Subscription
+from bus.errors import TransportError
 from bus.ports.broker_group import Standing
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
@@ -19,6 +21,7 @@ from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience, check_limits
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import Lane
+from bus.transports.rabbitmq.strict.data_marks import DataMarks
 from bus.transports.rabbitmq.strict.figures import Figures
 from bus.transports.rabbitmq.strict.nodes import Nodes
 from bus.transports.rabbitmq.strict.reader import RabbitmqGroupReader
@@ -27,6 +30,7 @@ from bus.transports.rabbitmq.strict.topology import StrictTopology
 from bus.transports.rabbitmq.strict.writer import RabbitmqGroupWriter
 from bus.waits import lasting
 
+_log = logging.getLogger(__name__)
 PATIENCE: Final = Patience(heartbeat=3)
 """A reader whose process stands still is replaced after two to three heartbeats."""
 
@@ -71,6 +75,7 @@ class RabbitmqGroup:
         self._reading = Connection(f"{name} (reading)", url, self._addresses, patience, clock, noise)
         self._topology = StrictTopology(name, patience.answer)
         self._survey = Survey(name, self._nodes, self._topology, within=patience.answer)
+        self._marks = DataMarks(name, self._nodes, within=patience.answer)
         self._figures = Figures(self._nodes, self._topology, self._lanes, lambda: self._readers, patience, clock)
 
     @property
@@ -116,6 +121,22 @@ class RabbitmqGroup:
     async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
         """Ask all three nodes and every queue; see ``Survey`` for how it knows."""
         return await self._survey.standing([Lane(destination, name) for name in subscriptions])
+
+    async def mark(self, destination: str, known: str = "") -> str:
+        """Return what was known, or make an exchange whose name only this data has."""
+        try:
+            return known or await self._marks.make(destination)
+        except TransportError as error:
+            _log.info("%s", error)
+            return ""
+
+    async def has_mark(self, destination: str, mark: str) -> bool | None:
+        """Ask the nodes for that exchange."""
+        try:
+            return await self._marks.has(destination, mark)
+        except TransportError as error:
+            _log.info("%s", error)
+            return None
 
     async def writer(self, destination: str) -> RabbitmqGroupWriter:
         """Return a writer; raises as ``ensure`` does."""

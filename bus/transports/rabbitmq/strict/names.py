@@ -15,6 +15,11 @@ def exchange_of(destination: str) -> str:
     return f"{_PREFIX}.{destination}"
 
 
+def data_mark_of(destination: str, mark: str) -> str:
+    """Return the name of the exchange that is there as long as the data of a destination."""
+    return f"{_PREFIX}-mark.{mark}.{destination}"
+
+
 def own_queue() -> str:
     """Return a new name for a queue of one connection alone."""
     return f"{_PREFIX}-own/{uuid.uuid4().hex}"

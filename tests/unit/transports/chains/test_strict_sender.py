@@ -34,7 +34,7 @@ class Hung(MemoryGroup):
 async def test_nobody_waits_for_a_process_that_has_ended() -> None:
     async with world_of() as world:
         chains = await world.begin("one")
-        assert await chains.send(CODE, world.messages(1)) == 1
+        assert len(await chains.send(CODE, world.messages(1))) == 1
         await world.end("one")
         async with asyncio.timeout(30):
             with pytest.raises(NotLeader):
@@ -67,8 +67,8 @@ async def test_while_no_group_takes_messages_all_that_wait_are_told_so_at_once()
         asked = [asyncio.create_task(chains.send(CODE, world.messages(300))) for _ in range(4)]
         await world.clock.advance(12)
         assert all(task.done() for task in asked)
-        assert {task.result() for task in asked} == {0}
+        assert not any(task.result() for task in asked)
         for group in groups:
             group.set_copies(3)
             group.hangs = False
-        assert await chains.send(CODE, world.messages(1)) == 1
+        assert len(await chains.send(CODE, world.messages(1))) == 1

@@ -1,0 +1,78 @@
+"""What tells that a topic still has what it had: its id, and that its end did not go back."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from bus.errors import TransportUnavailable
+from bus.sentences import sentence
+from bus.transports.kafka.connection import Cluster
+from bus.transports.kafka.protocol.metadata import layout_of
+from bus.transports.kafka.protocol.requests import LATEST, offsets
+from bus.transports.kafka.strict.copies import PARTITION, pair
+
+_BETWEEN: Final = "@"
+
+
+class TopicMark(NamedTuple):
+    """A topic as it was once.
+
+    Attributes
+    ----------
+    id
+        Another one once the topic is made anew; empty of brokers older than Kafka 2.8.
+    end
+        The offset below which all that both brokers had was. Retention drops what is before it, and never lowers it.
+    """
+
+    id: str
+    end: int
+
+    def has(self, earlier: TopicMark) -> bool:
+        """Whether this is the topic that had an earlier mark, with all that it had then."""
+        return self.id == earlier.id and self.end >= earlier.end
+
+    def __str__(self) -> str:
+        return f"{self.id}{_BETWEEN}{self.end}"
+
+
+def parse_mark(text: str) -> TopicMark:
+    """Undo ``str``."""
+    topic_id, _, end = text.rpartition(_BETWEEN)
+    return TopicMark(topic_id, int(end))
+
+
+async def topic_mark(cluster: Cluster, topic: str) -> TopicMark:
+    """Return the mark that a topic has now.
+
+    Raises
+    ------
+    TransportUnavailable
+        Nobody leads it, or it is not there.
+    KafkaError, OSError
+        The brokers do not answer.
+    """
+    layout = await layout_of(cluster, topic)
+    if layout is not None and layout.leaders.get(PARTITION) is not None:
+        found = await offsets(cluster, {topic: layout}, LATEST)
+        if (end := found[topic].get(PARTITION)) is not None:
+            return TopicMark(layout.id, end)
+    raise TransportUnavailable(sentence("kafka: nobody leads {topic} now", topic=topic))
+
+
+async def has_mark(cluster: Cluster, topic: str, mark: TopicMark) -> bool:
+    """Whether a topic has what it had when it was marked.
+
+    It has not only while both brokers keep a copy in step: else the other one may come back with it.
+
+    Raises
+    ------
+    TransportUnavailable
+        One of the brokers that may have it is away; or as ``topic_mark``.
+    KafkaError, OSError
+        The brokers do not answer.
+    """
+    if (await topic_mark(cluster, topic)).has(mark):
+        return True
+    await pair(cluster, topic)
+    return (await topic_mark(cluster, topic)).has(mark)

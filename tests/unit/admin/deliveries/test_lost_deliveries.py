@@ -1,0 +1,105 @@
+"""What a group of brokers lost is resent though it is pending, in its order; what a group still has is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from bus.domain.delivery.delivery import Origin, Status
+from bus.domain.message import Message
+from bus.domain.ordering.chain import Segment, abandoned, lost
+from bus.domain.ordering.document import encode_chain
+from bus.testing.writes import message
+from tests.unit.admin.admin_world import World, problem
+from tests.unit.admin.chain_shapes import chain, shape, strict_world
+from tests.unit.admin.deliveries.jobs import attempt_all, items, job, start
+
+A, B = Segment("g1", 103, since=1_000), Segment("g2", 110, since=2_000)
+KEPT = chain(A, B, send=("g2",), marks={"g1": "1"})
+LOST = lost(KEPT, "g1")
+ABANDONED = abandoned(LOST, "g1")
+
+
+@pytest.fixture
+async def world() -> World:
+    return await strict_world()
+
+
+async def accepted(world: World, count: int, epoch: int) -> list[Message]:
+    """Have messages stored as a receiver does that had a group take them."""
+    sent = [message(1000 * epoch + number, expected=("billing",), epoch=epoch) for number in range(count)]
+    await world.store.write(sent)
+    return sent
+
+
+async def resend(client: httpx.AsyncClient, sent: Message) -> httpx.Response:
+    return await client.post(f"/messages/{sent.id}/resend", json={"reorder": True, "subscriptions": ["billing"]})
+
+
+@pytest.mark.parametrize("found", [LOST, ABANDONED])
+async def test_a_pending_message_that_was_lost_is_resent(world: World, client: httpx.AsyncClient, found: Any) -> None:
+    (gone,) = await accepted(world, 1, 105)
+    await shape(world, encode_chain(KEPT))
+    assert "on its way" in problem(await resend(client, gone), 409)["detail"]
+    await world.clock.advance(2)
+    await shape(world, encode_chain(found))
+    answer = await resend(client, gone)
+    assert answer.status_code == 202, answer.text
+    (row,) = await world.rows()
+    assert (row.message_id, row.generation, row.by) == (gone.id, 0, Origin.STUCK)
+    await attempt_all(world, Status.DELIVERED)
+    await world.clock.advance(1)
+    assert (await job(client, answer.json()["id"]))["counts"]["delivered"] == 1
+
+
+async def test_one_that_another_group_has_is_on_its_way(world: World, client: httpx.AsyncClient) -> None:
+    await shape(world, encode_chain(LOST))
+    for epoch in (0, 110):
+        (sent,) = await accepted(world, 1, epoch)
+        assert "on its way" in problem(await resend(client, sent), 409)["detail"]
+
+
+async def test_a_bulk_resend_takes_what_is_lost_the_oldest_first(world: World, client: httpx.AsyncClient) -> None:
+    await world.clock.advance(600)
+    gone = await accepted(world, 150, 105)
+    queued = await accepted(world, 3, 111)
+    await shape(world, encode_chain(LOST))
+    made = await start(client, {"destination": "orders", "status": "pending"}, reorder=True)
+    await world.clock.advance(2)
+    rows = await world.rows()
+    assert [row.message_id for row in rows] == sorted(one.id for one in gone)
+    counts = (await job(client, made))["counts"]
+    assert (counts["selected"], counts["skipped"], counts["waiting"]) == (153, 3, 150)
+    assert {one["message_id"] for one in await items(client, made) if one["outcome"] == "skipped"} == {
+        one.id for one in queued
+    }
+
+
+async def test_what_was_found_missing_is_judged_by_the_chain(world: World, client: httpx.AsyncClient) -> None:
+    (gone,) = await accepted(world, 1, 105)
+    (queued,) = await accepted(world, 1, 111)
+    (old,) = await accepted(world, 1, 90)
+    (unknown,) = await accepted(world, 1, 0)
+    await shape(world, encode_chain(LOST))
+
+    async def ended() -> dict[str, str]:
+        deliveries = [{"id": one.id, "subscription": "billing"} for one in (gone, queued, old, unknown)]
+        body = {"destination": "orders", "deliveries": deliveries, "reorder": True}
+        answer = await client.post("/resends/deliveries", json=body)
+        assert answer.status_code == 202, answer.text
+        await world.clock.settle()
+        return {one["message_id"]: one["outcome"] for one in await items(client, answer.json()["id"])}
+
+    young = {gone.id: "waiting", queued.id: "skipped", old.id: "skipped", unknown.id: "skipped"}
+    assert await ended() == young
+    await world.clock.advance(600)
+    assert await ended() == young | {old.id: "waiting", unknown.id: "waiting"}
+
+
+async def test_what_comes_before_it_is_read_first(world: World, client: httpx.AsyncClient) -> None:
+    (gone,) = await accepted(world, 1, 112)
+    await shape(world, encode_chain(lost(replace(KEPT, marks={"g2": "2"}), "g2")))
+    assert "on its way" in problem(await resend(client, gone), 409)["detail"]
