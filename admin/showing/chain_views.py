@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from admin.models.responses.strict_ordering import (
     CostView,
+    GapView,
     GroupView,
     HolderView,
     ObstacleView,
@@ -35,6 +36,7 @@ def order_view(orders: StrictOrders, found: StrictOrder, principal: Principal) -
         producer=producer_view(chain.producer, principal) if chain.producer.owner else None,
         send=list(chain.send),
         consume=[_segment(orders, destination, chain, segment) for segment in chain.consume],
+        gaps=[GapView(group=gap.group, epoch=gap.epoch, drained=sorted(gap.drained)) for gap in chain.gaps],
         groups=[_group(place) for place in found.places.values()],
         blocked=_blocked(found),
     )

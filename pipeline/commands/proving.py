@@ -11,10 +11,12 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from bus.domain.catalog import Catalog
+from bus.domain.destination import Ordering
 from pipeline.jobs import archive
-from pipeline.jobs.reconcile import Plan, Proof, contradicted, missing, reconciled, totals
+from pipeline.jobs.reconcile import Plan, Proof, contradicted, held, missing, reconciled, totals
 from pipeline.lake.lake import Lake
-from pipeline.reports.summary import HOPS, STATES, Bar, Finding, Gap, Summary, verdict_of
+from pipeline.reports.summary import HOPS, STATES, Bar, Finding, Findings, Gap, Summary, verdict_of
 from pipeline.schemas import MESSAGES
 from pipeline.sources.configuration import configured, read_catalog
 from pipeline.sources.due import read_due
@@ -47,7 +49,9 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
     StoreUnavailable
         The store does not answer.
     """
-    store = _store_of(spark, lake, address, plan) if address is not None else None
+    catalog = read_catalog(address) if address is not None else Catalog()
+    store = _store_of(spark, lake, address, catalog, plan) if address is not None else None
+    strict = [code for code, found in catalog.destinations.items() if found.ordering is Ordering.STRICT]
     with reconciled(spark, lake, plan, store) as proof:
         rows = totals(proof)
         lost = _Found(missing(proof), _count(rows, MISSING))
@@ -66,16 +70,21 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
             lost,
             against,
             _bars(proof, rows) if charts else [],
+            _waiting(held(proof, strict)) if strict else (),
         )
+
+
+def _waiting(frame: DataFrame) -> Findings:
+    return _Found(frame, frame.count())
 
 
 def _count(rows: list[Row], finding: str) -> int:
     return sum(row[finding] for row in rows)
 
 
-def _store_of(spark: SparkSession, lake: Lake, address: str, plan: Plan) -> Store:
+def _store_of(spark: SparkSession, lake: Lake, address: str, catalog: Catalog, plan: Plan) -> Store:
     """Return the store as a witness, with what ``archive`` took from it into the lake."""
-    catalog, due = read_catalog(address), read_due(spark, address)
+    due = read_due(spark, address)
     kept = read_messages(spark, address, since=plan.since, before=plan.before)
     archived = lake.read(spark, MESSAGES, line=archive.LINE, since=plan.since, before=plan.before)
     deliveries = [

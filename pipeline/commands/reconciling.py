@@ -30,7 +30,7 @@ _FINDINGS: Final = ("id", "destination", "subscription", "finding", "last_event"
 _NOTHING_JUDGED: Final = 3  # an exit code of its own, since nothing was proven; 2 is wrong usage
 _CONTRADICTED: Final = 4
 _MOST_SHOWN: Final = 1_000
-_APART: Final = ("bars", "missing", "contradicted")
+_APART: Final = ("bars", "missing", "contradicted", "held")
 
 
 class ReconcileOptions(NamedTuple):
@@ -185,9 +185,12 @@ def _still_missing(summary: Summary, after: Aftermath) -> bool:
 
 
 def _repaired(summary: Summary, repairing: Repairing | None, jobs: list[str]) -> Repaired | None:
-    if repairing is None or not len(summary.missing):
+    if repairing is None:
         return None
-    return repair(summary.missing, repairing, jobs, unaccepted=summary.unaccepted)
+    held = summary.held if repairing.reorder else ()
+    if not len(summary.missing) and not len(held):
+        return None
+    return repair(summary.missing, held, repairing, jobs, unaccepted=summary.unaccepted)
 
 
 def _plain(summary: Summary) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from functools import cache, partial
+from itertools import chain, groupby, islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bus.cli.api import Api
+from bus.cli.api import Api, destination_path
 from bus.cli.output import progress
 from pipeline.reports.summary import Finding, Findings
 
@@ -57,10 +58,12 @@ class Repaired(msgspec.Struct, frozen=True):
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(missing: Findings, repairing: Repairing, jobs: list[str], *, unaccepted: int) -> Repaired:
+def repair(missing: Findings, held: Findings, repairing: Repairing, jobs: list[str], *, unaccepted: int) -> Repaired:
     """Hand over what is missing, and wait for the outcomes; ``unaccepted`` of it only their producers have.
 
-    The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted.
+    The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted. Of
+    what is ``held`` in a strict order the bus resends what it knows to be lost with a group of brokers, and skips the
+    rest; of destinations that lost nothing it is not asked.
 
     Raises
     ------
@@ -70,8 +73,10 @@ def repair(missing: Findings, repairing: Repairing, jobs: list[str], *, unaccept
         The bus does not answer.
     """
     with Api(repairing.url, repairing.api_key) as api, progress() as bar:
+        lost_some = cache(partial(_has_lost, api))
         task = bar.add_task("repairing", total=len(missing) - unaccepted)
-        jobs.extend(_submit(api, part, repairing) for part in _parts(missing))
+        lost = (each for each in held if lost_some(each.destination))
+        jobs.extend(_submit(api, part, repairing) for part in _parts(chain(missing, lost)))
         found: dict[str, dict[str, Any]] = {}
         waiting, end = [*jobs], time.monotonic() + repairing.wait
         while True:
@@ -84,7 +89,13 @@ def repair(missing: Findings, repairing: Repairing, jobs: list[str], *, unaccept
             time.sleep(_POLL)
 
 
-def _parts(missing: Findings) -> Iterator[list[Finding]]:
+def _has_lost(api: Api, code: str) -> bool:
+    """Whether a strictly ordered destination lost something with a group of brokers, as far back as its chain tells."""
+    found = api.call("GET", f"{destination_path(code)}/ordering")
+    return bool(found["gaps"]) or any(segment["lost"] for segment in found["consume"])
+
+
+def _parts(missing: Iterable[Finding]) -> Iterator[list[Finding]]:
     """Yield the deliveries of each job: of one destination, and only so many at once."""
     lost = (each for each in missing if each.subscription)
     for _, found in groupby(lost, key=lambda each: each.destination):

@@ -7,7 +7,7 @@ For the others, events and store are compared for each delivery. A run writes on
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
@@ -18,9 +18,9 @@ from pipeline.lake.batches import READ_LINE
 from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
 from pipeline.session import SMALL, few_rows
-from pipeline.transforms.accounting import COUNTED, MISSING, STORE_BEHIND, accounted, concluded, counted, listed
+from pipeline.transforms.accounting import COUNTED, HELD, MISSING, STORE_BEHIND, accounted, concluded, counted, listed
 from pipeline.transforms.hearing import OPEN, Patience, heard, state_at, watermark_of, with_front
-from pipeline.transforms.ledgers import EQUAL, KEY, compared
+from pipeline.transforms.ledgers import DELIVER, EQUAL, KEY, compared
 from pipeline.transforms.proofs import compared_with, in_force, latest
 from pipeline.transforms.screening import suspected, suspects
 from pipeline.transforms.stored import Store, beside_store, unwitnessed
@@ -124,6 +124,12 @@ def missing(proof: Proof) -> DataFrame:
 def contradicted(proof: Proof) -> DataFrame:
     """Return the deliveries of which events tell an end that the store does not have."""
     return _found(proof, STORE_BEHIND)
+
+
+def held(proof: Proof, destinations: Sequence[str]) -> DataFrame:
+    """Return the deliveries of some destinations that wait on a transport, as far as events and store can say."""
+    found = _found(proof, HELD)
+    return found.where((F.col("hop") == DELIVER) & F.col("destination").isin(*destinations))
 
 
 def _found(proof: Proof, finding: str) -> DataFrame:

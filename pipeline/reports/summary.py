@@ -109,6 +109,8 @@ class Summary(msgspec.Struct, frozen=True):
         The first 100 of each emitter, the earliest first.
     lost_blocks, lost_events
         How many blocks of events never arrived, and how many events emitters dropped, in all gaps.
+    held
+        Deliveries of strictly ordered destinations that wait: only the bus knows whether a group of brokers lost them.
     """
 
     verdict: str
@@ -124,6 +126,7 @@ class Summary(msgspec.Struct, frozen=True):
     missing: Findings
     contradicted: Findings
     bars: list[Bar]
+    held: Findings = ()
 
     @property
     def unaccepted(self) -> int:

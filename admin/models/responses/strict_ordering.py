@@ -42,6 +42,14 @@ class SegmentView(View, kw_only=True):
     waiting: list[SegmentWaitingView]
 
 
+class GapView(View, kw_only=True):
+    """What a group had taken, or lost, and a person removed from the chain before all had read it."""
+
+    group: str
+    epoch: int
+    drained: list[str]
+
+
 class GroupView(View, kw_only=True):
     """A group of brokers, as the process that answers knows it; null for what it does not know.
 
@@ -80,6 +88,7 @@ class StrictOrderView(View, kw_only=True):
     producer: HolderView | None
     send: list[str]
     consume: list[SegmentView]
+    gaps: list[GapView]
     groups: list[GroupView]
     blocked: list[ObstacleView]
 

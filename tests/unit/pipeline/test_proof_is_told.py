@@ -31,11 +31,26 @@ OTHER = Finding("019aa4b6-44fb-7408-8ebf-8662fce18575", "mails", "shop", "delive
 AGAINST = msgspec.structs.replace(LOST, finding="store_behind", store_status="pending")
 
 
-def summary(verdict: str, *missing: Finding, contradicted: Sequence[Finding] = ()) -> Summary:
+def summary(
+    verdict: str, *missing: Finding, contradicted: Sequence[Finding] = (), held: Sequence[Finding] = ()
+) -> Summary:
     hops: dict[str, dict[str, Any]] = {name: {"states": {}, "verdicts": {}} for name in HOPS}
     hops[ACCEPT]["missing"] = sum(not each.subscription for each in missing)
     return Summary(
-        verdict, "2026-01-31T13:00:00Z", None, False, 0, 0, hops, [], 0, 0, list(missing), list(contradicted), []
+        verdict,
+        "2026-01-31T13:00:00Z",
+        None,
+        False,
+        0,
+        0,
+        hops,
+        [],
+        0,
+        0,
+        list(missing),
+        list(contradicted),
+        [],
+        list(held),
     )
 
 
@@ -56,6 +71,24 @@ def test_the_exit_code_is_the_verdict(
     verdict: str, code: int, how: tuple[str, ...], lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert reconcile(monkeypatch, lake, summary(verdict, *[LOST] * (code == 1)), *how) == code
+
+
+def test_what_a_strict_order_holds_is_repaired_where_its_chain_lost_something(
+    lake: str, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it is called missing or held, so that what is repaired does not depend on when that is asked."""
+    ordering = "/api/v1/destinations/{}/ordering"
+    bus.on("GET", ordering.format("orders"), {"gaps": [], "consume": [{"lost": True}]})
+    bus.on("GET", ordering.format("mails"), {"gaps": [], "consume": [{"lost": False}]})
+    found = summary("proven", held=[LOST, OTHER])
+    assert reconcile(monkeypatch, lake, found, "--repair", "--url", bus.url, "--json") == 0
+    assert bus.asked == []
+    capsys.readouterr()
+    assert reconcile(monkeypatch, lake, found, "--repair", "--reorder", "--url", bus.url, "--json") == 0
+    (made,) = [asked for asked in bus.asked if asked.method == "POST"]
+    assert made.body["deliveries"] == [{"id": LOST.id, "subscription": "shop"}]
+    assert made.body["reorder"] is True
+    assert "held" not in json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("how", [(), ("--json",)])
