@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from admin.repair.chain_documents import ChainDocuments
 from bus.bootstrap import Context
 from bus.cluster.member import Member
@@ -102,6 +104,9 @@ class StrictOrders:
             chain = (await self.documents.read(code)).chain
         except StoreError as error:
             return no_chain(code, error.said)
+        following = chain.next_for(subscription)
+        read = tuple(one for one in chain.consume if not one.is_lost or one is following)  # it reads on to what is lost
+        chain = msgspec.structs.replace(chain, consume=read)
         found = obstacles(code, chain, (subscription,), self._states(destination), self._gone(chain))
         return next((one.what for one in found if one.role is Role.READER), None)
 

@@ -117,7 +117,7 @@ class ChainDriver:
                 reader = self.readers.get((group, subscription))
                 return reader is not None and await reader.is_drained()
             case Mark(group, known):
-                return await self._groups[group].mark(self._code, known)
+                return await self._mark(group, known)
             case HasMark(group, mark):
                 return await self._has_mark(group, mark)
 
@@ -171,6 +171,12 @@ class ChainDriver:
             _log.warning("group %s takes nothing for %s: %s", group, self._code, error)
             return False
         return True
+
+    async def _mark(self, group: str, known: str) -> str:
+        mark = await self._groups[group].mark(self._code, known)
+        if not mark:
+            _log.warning("group %s: the data of %s could not be marked", group, self._code)
+        return mark
 
     async def _has_mark(self, group: str, mark: str) -> bool | None:
         found = self._groups.get(group)

@@ -282,3 +282,15 @@ async def test_a_group_that_lost_its_disks_is_told_and_removed_though_it_answers
     assert (await kept(world)).gaps == (Gap("g1", 103, 110),)
     after = await told(client)
     assert (blocked(after), after["gaps"]) == ([], [{"group": "g1", "epoch": 103, "drained": []}])
+
+
+@pytest.mark.parametrize(("group", "is_told"), [("g1", True), ("g2", False)])
+async def test_a_trace_waits_for_what_is_lost_once_all_before_it_is_read(
+    world: World, client: httpx.AsyncClient, group: str, *, is_told: bool
+) -> None:
+    (sent,) = await world.written(1, names=("billing",))
+    took = chain(Segment("g1", 103), Segment("g2", 110), Segment("g3", 120), send=("g3",), marks={group: "1"})
+    await shape(world, encode_chain(lost(took, group)))
+    (delivery,) = (await client.get(f"/messages/{sent.id}")).json()["deliveries"]
+    assert (f"group {group} lost its disks" in str(delivery["held"])) is is_told
+    assert len(blocked(await told(client))) == 1
