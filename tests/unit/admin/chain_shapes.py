@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.domain.ordering.chain import Chain, Lease, Segment
+from bus.domain.ordering.chain import Chain, Lease, Segment, abandoned, lost, with_current
 from bus.domain.ordering.document import COLLECTION, encode_chain
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.cluster import OWNER
@@ -35,6 +35,13 @@ SHAPES: Final[dict[str, bytes | None]] = {
         chain(Segment("g2", 103, ("mail",)), Segment("g1", 105), Segment("g3", 108), send=("g3",))
     ),
     "no head": encode_chain(chain(Segment("g1", 103), Segment("g2", 105, ("billing",)))),
+    "lost disks": encode_chain(
+        lost(chain(Segment("g1", 103, ("mail",), 1_700_000_000_000), Segment("g2", 110), send=("g2",)), "g1")
+    ),
+    "lost disks and goes on": encode_chain(
+        with_current(lost(chain(Segment("g1", 103), send=("g1",)), "g1"), 1_700_000_000_000)
+    ),
+    "a gap": encode_chain(abandoned(MOVED, "g1")),
     "unknown group": encode_chain(chain(Segment("old", 103), Segment("g1", 105), send=("g1",))),
     "workers are gone": encode_chain(chain(Segment("g1", 103), send=("g1",), sender=GONE, reader=GONE)),
     "a producer": encode_chain(

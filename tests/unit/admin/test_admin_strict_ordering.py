@@ -49,7 +49,7 @@ async def test_a_chain_of_any_shape_is_told(world: World, client: httpx.AsyncCli
     assert bool(found["blocked"]) is (name not in ("no group takes messages", "flowing", *FLOWS))
 
 
-FLOWS = ("partly drained", "several segments", "no head", "a producer")
+FLOWS = ("partly drained", "several segments", "no head", "a gap", "a producer")
 
 
 async def test_a_chain_is_told_with_what_waits(world: World, client: httpx.AsyncClient) -> None:

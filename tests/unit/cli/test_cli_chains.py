@@ -62,6 +62,13 @@ def test_a_chain_is_a_row_of_segments_with_what_blocks_below(cli: Cli, bus: Fake
     ]
 
 
+def test_a_group_that_lost_its_disks_is_marked(cli: Cli, bus: FakeBus) -> None:
+    telling(bus, asyncio.run(answer("lost disks")))
+    told = cli("ordering", "show", "orders").out
+    assert "[g1 #103, lost its disks: billing ? waiting, mail drained] -> [g2 #110, takes messages:" in told
+    assert "blocked   group g1 lost its disks: what it took of orders from 2023-11-14T22:13:20.000Z to ?" in told
+
+
 def test_what_a_decision_costs_is_said_and_nothing_is_done_unasked(cli: Cli, bus: FakeBus) -> None:
     bus.on("POST", f"{ORDERING}/abandon", ABANDONED | {"dry_run": True})
     asked = ("ordering", "abandon", "orders", "g1", "--reason", "its disks are gone")
