@@ -69,11 +69,21 @@ EVENTS: Final = Table(
 BLOCKS: Final = Table(
     "blocks",
     struct(
-        emitter=_TEXT, seq=_LONG, arrived=_TIME, role=_TEXT, node=_TEXT, at=_TIME, lost=_LONG, events=_INT, ledger=_INT
+        emitter=_TEXT,
+        seq=_LONG,
+        arrived=_TIME,
+        role=_TEXT,
+        node=_TEXT,
+        at=_TIME,
+        lost=_LONG,
+        events=_INT,
+        ledger=_INT,
+        last=BooleanType(),
     ),
     "arrived",
 )
-"""A row for each block: by a missing ``seq``, or a ``lost`` that grows, it shows that an emitter lost events."""
+"""A row for each block: by a missing ``seq``, or a ``lost`` that grows, it shows that an emitter lost events. ``last``
+is whether the emitter ended with it; null in blocks that were read before that was told."""
 
 LEDGER: Final = Table(
     "ledger",

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 
 def struct(**fields: DataType) -> StructType:
@@ -60,6 +70,7 @@ WIRE_BLOCK: Final = struct(
     lost=_LONG,
     events=ArrayType(WIRE_EVENT),
     ledger=ArrayType(WIRE_LEDGER),
+    last=BooleanType(),
 )
 """One line: what an emitter gathered in a second. (emitter, seq) names it for ever."""
 WIRE_VERSION: Final = 1

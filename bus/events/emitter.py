@@ -20,12 +20,16 @@ from bus.waits import first_of
 _log = logging.getLogger(__name__)
 _CLOSED_EVERY: Final = 1.0
 _TENDED_EVERY: Final = 1.0
+_SIGNED_EVERY: Final = 180.0
 _AFTER_FAILURE: Final = 1.0
 _FORWARDS: Final = 8
 
 
 class Emitter:
     """Gathers events and passes them on in blocks, every second or thousand.
+
+    A block without events is the first, comes every three minutes in which nothing happens, and is the last: a process
+    that was killed is told from one that is idle or ended in order.
 
     One write at a time is under way, however long it takes; meanwhile events gather up to a bound, and those beyond
     are lost. A block that was refused is written again until it is taken.
@@ -47,6 +51,7 @@ class Emitter:
         self._turn = asyncio.Lock()
         self._forwards = 0
         self._tend_at = 0.0
+        self._sign_at = 0.0
         self._block: SealedBlock | None = None
         self._writing: asyncio.Future[None] | None = None
         self._under_way: Sequence[SealedBlock] = ()
@@ -96,7 +101,8 @@ class Emitter:
         """Write what is left, as far as that goes in so many seconds, and close the sink."""
         try:
             async with asyncio.timeout(within), self._turn:
-                await self._flush()
+                if await self._flush():
+                    await self._pass_on(self._gathering.sign(self._clock.now(), last=True))
         except TimeoutError:
             _log.warning("the last trace events were not written within %g s", within)
         if self._writing is not None:
@@ -120,6 +126,10 @@ class Emitter:
         try:
             if not await self._flush():
                 return False
+            if self._clock.monotonic() >= self._sign_at and not await self._pass_on(
+                self._gathering.sign(self._clock.now())
+            ):
+                return False
             if self._clock.monotonic() >= self._tend_at:
                 if self._writing is not None:  # a write of ``forward`` that was given up waiting for
                     await self._patiently(self._writing)
@@ -137,17 +147,26 @@ class Emitter:
         """Write what waits now, not what comes meanwhile, which would be small blocks; whether that went well."""
         left = len(self._gathering)
         while self._block is not None or left > 0:
-            if self._block is None:
-                self._block = self._gathering.close(self._clock.now())
-                if self._block is None:
+            block = self._block
+            if block is None:
+                block = self._gathering.close(self._clock.now())
+                if block is None:
                     break
-                left -= sum(self._block.stages.values())
-            try:
-                await self._write([self._block])
-            except EventsUnavailable:
+                left -= sum(block.stages.values())
+            if not await self._pass_on(block):
                 return False
-            _count([self._block])
-            self._block = None
+        return True
+
+    async def _pass_on(self, block: SealedBlock) -> bool:
+        """Write a block, which waits for the next time when it is refused; whether it was taken."""
+        self._block = block
+        try:
+            await self._write([block])
+        except EventsUnavailable:
+            return False
+        _count([block])
+        self._block = None
+        self._sign_at = self._clock.monotonic() + _SIGNED_EVERY
         return True
 
     async def _write(self, blocks: Sequence[SealedBlock]) -> None:

@@ -67,6 +67,12 @@ class Gathering:
         self._seq += 1
         return SealedBlock(self.emitter, line, stages_of(events))
 
+    def sign(self, now: int, *, last: bool = False) -> SealedBlock:
+        """Make the next block without events: a sign of life, or the ``last`` block of the emitter."""
+        line = self._encode([], now, last=last)
+        self._seq += 1
+        return SealedBlock(self.emitter, line, Counter())
+
     def drop(self) -> int:
         """Give up what waits, as lost; return how many events."""
         count = len(self._waiting)
@@ -74,7 +80,7 @@ class Gathering:
         self.lost += count
         return count
 
-    def _encode(self, events: list[TraceEvent], now: int) -> bytes:
+    def _encode(self, events: list[TraceEvent], now: int, *, last: bool = False) -> bytes:
         # Imported by the thread that closes blocks: a producer's first send is not to wait for it.
         from bus.domain.tracing.audit_ledger import ledger_of  # noqa: PLC0415
 
@@ -89,6 +95,7 @@ class Gathering:
                 lost=self.lost,
                 events=events,
                 ledger=ledger_of(events),
+                last=last,
             )
         )
 

@@ -64,6 +64,7 @@ def blocks_of(lines: DataFrame) -> DataFrame:
         F.coalesce("block.lost", F.lit(0)).alias("lost"),
         _length("block.events").alias("events"),
         _length("block.ledger").alias("ledger"),
+        F.coalesce("block.last", F.lit(False)).alias("last"),
     )
 
 

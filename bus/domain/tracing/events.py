@@ -120,8 +120,10 @@ class LedgerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency: dict[int, _Count] = {}
 
 
-class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Events of one emitter and what they add to the ledger.
+
+    One without events is a sign of life: nothing happened since the block before it.
 
     Attributes
     ----------
@@ -133,6 +135,8 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         When the block was closed, in milliseconds since the epoch.
     lost
         Events that the emitter has dropped since it began.
+    last
+        Whether the emitter ended with it: there is nothing behind it that could have been lost.
     """
 
     v: Annotated[int, msgspec.Meta(ge=VERSION, le=VERSION)]
@@ -144,6 +148,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost: _Count
     events: Annotated[list[TraceEvent], msgspec.Meta(max_length=BLOCK_EVENTS)]
     ledger: list[LedgerRow]
+    last: bool = False
 
 
 class _Size(msgspec.Struct):

@@ -51,6 +51,10 @@ class Sink(MemorySink):
     def seqs(self) -> list[int]:
         return [decode_block(block.line).seq for block in self.blocks]
 
+    @property
+    def lasts(self) -> list[bool]:
+        return [decode_block(block.line).last for block in self.blocks]
+
 
 class World:
     def __init__(self, most: int = 50_000) -> None:
@@ -134,6 +138,31 @@ async def test_the_rest_is_written_at_the_stop() -> None:
     assert world.sink.ids == world.emitted
 
 
+async def test_a_process_that_has_nothing_to_tell_signs_at_its_start_every_three_minutes_and_at_its_end() -> None:
+    world = World()
+    async with world.running():
+        await world.clock.advance(2)
+        assert (world.sink.seqs, world.sink.ids) == ([1], [])
+        await world.clock.advance(100)
+        world.emit()
+        await world.clock.advance(2)
+        assert (world.sink.seqs, world.sink.ids) == ([1, 2], world.emitted)
+        await world.clock.advance(170)
+        assert world.sink.seqs == [1, 2]
+        await world.clock.advance(20)
+        assert world.sink.seqs == [1, 2, 3]
+    assert world.sink.lasts == [False, False, False, True]
+
+
+async def test_a_process_whose_last_events_were_not_written_did_not_end_in_order() -> None:
+    world = World()
+    async with world.running():
+        await world.clock.advance(2)
+        world.sink.refusal = EventsUnavailable("the disk is full")
+        world.emit()
+    assert world.sink.lasts == [False]
+
+
 async def test_a_refused_block_is_written_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
@@ -147,7 +176,7 @@ async def test_a_refused_block_is_written_again_and_told_once(caplog: pytest.Log
         await world.clock.advance(3)
         assert world.emitter.trouble == ""
     assert world.sink.ids == world.emitted
-    assert world.sink.seqs == [1]
+    assert (world.sink.seqs, world.sink.lasts) == ([1, 2], [False, True])
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
@@ -199,7 +228,7 @@ async def test_a_write_that_a_stop_met_under_way_is_not_repeated() -> None:
         world.emit(3)
         await world.clock.advance(1)
         world.sink.gate.set()
-    assert world.sink.seqs == [1]
+    assert (world.sink.seqs, world.sink.lasts) == ([1, 2], [False, True])
 
 
 def foreign(seq: int = 1) -> SealedBlock:
@@ -238,7 +267,7 @@ async def test_a_sink_is_not_tended_beside_a_write_of_others_that_was_given_up()
         assert (world.sink.writes, world.sink.tended) == (1, 0)
         world.sink.gate.set()
         await until(lambda: world.sink.tended == 1, what="the sink is tended")
-    assert (len(world.sink.blocks), world.emitter.trouble) == (1, "")
+    assert (world.sink.blocks[0], world.emitter.trouble) == (foreign(), "")
 
 
 async def test_others_wait_for_a_bounded_time_and_in_bounded_number() -> None:

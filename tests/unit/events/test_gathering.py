@@ -38,6 +38,15 @@ def test_a_block_has_what_was_added_in_order_and_its_ledger() -> None:
     assert gathered.close(NOW) is None
 
 
+def test_a_sign_of_life_is_a_block_without_events_and_may_be_the_last() -> None:
+    gathered = gathering()
+    signs = [decode_block(gathered.sign(NOW).line), decode_block(gathered.sign(NOW, last=True).line)]
+    assert [(block.seq, block.events, block.ledger, block.last) for block in signs] == [
+        (1, [], [], False),
+        (2, [], [], True),
+    ]
+
+
 def test_blocks_are_numbered_and_of_a_thousand_events_at_most() -> None:
     gathered = gathering()
     for number in range(2 * BLOCK_EVENTS + 1):

@@ -95,7 +95,7 @@ def test_no_block_is_newer_than_its_arrival_whatever_its_emitters_clock_says(spa
     hours = dt.timedelta(hours=2)
     now = moment(NOW)
     rows = [("right", now), ("ahead", now + hours), ("behind", now - hours)]
-    blocks = spark.createDataFrame([(name, 1, now, "", "", at, 0, 0, 0) for name, at in rows], BLOCKS.schema)
+    blocks = spark.createDataFrame([(name, 1, now, "", "", at, 0, 0, 0, False) for name, at in rows], BLOCKS.schema)
     found = {row.emitter: row for row in heard(blocks).collect()}
     assert found["ahead"].last == found["right"].last == found["right"].arrived
     alive = [found["right"], found["ahead"]]
@@ -108,7 +108,7 @@ def test_no_block_is_newer_than_its_arrival_whatever_its_emitters_clock_says(spa
 def test_gaps_of_long_ago_are_left_to_the_lake(spark: SparkSession) -> None:
     now, days = moment(NOW), dt.timedelta(days=1)
     rows = [(seq, now - age * days) for seq, age in ((2, 3), (4, 2), (5, 1), (9, 0))]
-    blocks = spark.createDataFrame([("e", seq, at, "", "", at, 0, 0, 0) for seq, at in rows], BLOCKS.schema)
+    blocks = spark.createDataFrame([("e", seq, at, "", "", at, 0, 0, 0, False) for seq, at in rows], BLOCKS.schema)
     (every,), (late,) = heard(blocks).collect(), heard(blocks, now - 2 * days).collect()
     assert [gap.blocks for gap in every.gaps] == [1, 1, 3]
     assert [gap.blocks for gap in late.gaps] == [1, 3]
@@ -118,7 +118,7 @@ def test_gaps_of_long_ago_are_left_to_the_lake(spark: SparkSession) -> None:
 
 def test_an_emitter_with_very_many_gaps_has_the_first_of_them_and_all_in_sum(spark: SparkSession) -> None:
     at = moment(NOW)
-    rows = [("e", 2 * place, at, "", "", at, place, 0, 0) for place in range(1, 1_001)]
+    rows = [("e", 2 * place, at, "", "", at, place, 0, 0, False) for place in range(1, 1_001)]
     (row,) = heard(spark.createDataFrame(rows, BLOCKS.schema)).collect()
     assert (row.lost_blocks, row.lost_events) == (1_000, 1_000)
     assert len(row.gaps) == 100
