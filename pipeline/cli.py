@@ -259,8 +259,9 @@ def reconcile(
 ) -> int:
     """Prove that no message was lost, or list missing ones.
 
-    Exit 0: proven. 1: deliveries are missing. 3: not enough data, for example no rollup since. 4: nothing is missing,
-    but events contain outcomes that the store lacks.
+    Exit 0: proven, or the verdict "unsettled": not over yet, or not to be judged since a process lost its events.
+    1: deliveries are missing. 3: not enough data, for example no rollup since. 4: nothing is missing, but events
+    contain outcomes that the store lacks.
     """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415

@@ -98,11 +98,12 @@ class HopBody(Body):
 
 
 class FoundBody(Body):
-    """A delivery that is missing or contradicted."""
+    """A delivery that is missing or contradicted; without a subscription a message, at the hop that lost it."""
 
     id: Annotated[str, Field(max_length=64)]
     destination: Code
     subscription: Name = ""
+    hop: Annotated[str, Field(max_length=40)] = "deliver"
     finding: Annotated[str, Field(max_length=40)]
     state: Annotated[str, Field(max_length=40)]
     last_event: Short = ""
@@ -115,7 +116,7 @@ class GapBody(Body):
     emitter: Short
     node: Short
     after: Time | None = None
-    until: Time
+    until: Time | None = None
     blocks: Count
     events: Count
 

@@ -38,6 +38,8 @@ class Verdict(enum.StrEnum):
 
     RUNNING = "running"
     PROVEN = "proven"
+    EXPLAINED = "explained"
+    UNSETTLED = "unsettled"
     MISSING = "missing"
     CONTRADICTED = "contradicted"
     UNHEARD = "unheard"
@@ -173,7 +175,9 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery that is missing or contradicted; without a subscription a message that no receiver accepted.
+    """A delivery that is missing or contradicted; without a subscription a message.
+
+    At the hop ``accept`` no receiver accepted the message, at ``publish`` the store lost it.
 
     ``last_event`` and ``stored`` say in English what events and store know of it.
     """
@@ -181,6 +185,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     destination: str
     subscription: str = ""
+    hop: str = "deliver"
     finding: str
     state: str
     last_event: str = ""
@@ -188,12 +193,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks of an emitter that never came, and events that it dropped; ``after`` is None for since its start."""
+    """Blocks of an emitter that never came, and events that it dropped; ``after`` is None for since its start.
+
+    ``until`` is None for the end of one that did not end in order.
+    """
 
     emitter: str
     node: str
     after: str | None = None
-    until: str
+    until: str | None = None
     blocks: int
     events: int
 

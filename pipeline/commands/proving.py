@@ -23,7 +23,6 @@ from pipeline.sources.due import read_due
 from pipeline.sources.store import read_messages
 from pipeline.transforms.accounting import MISSING, STORE_BEHIND
 from pipeline.transforms.deliveries import deliveries_of
-from pipeline.transforms.hearing import OPEN
 from pipeline.transforms.ledgers import DELIVER
 from pipeline.transforms.stored import Store
 
@@ -54,17 +53,18 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
     strict = [code for code, found in catalog.destinations.items() if found.ordering is Ordering.STRICT]
     with reconciled(spark, lake, plan, store) as proof:
         rows = totals(proof)
+        gaps = _gaps(proof)
         lost = _Found(missing(proof), _count(rows, MISSING))
         against = _Found(contradicted(proof), _count(rows, STORE_BEHIND))
         yield Summary(
-            verdict_of(lost, against, judged=any(row["state"] != OPEN for row in rows)),
+            verdict_of((row.asDict() for row in rows), gaps),
             _text(plan.now) or "",
             _text(proof.watermark),
             store is not None,
             len(proof.emitters),
             proof.news,
             {hop: _hop(hop, rows) for hop in HOPS},
-            sorted((_gap(gap) for each in proof.emitters for gap in each["gaps"]), key=lambda gap: gap.until),
+            gaps,
             sum(each["lost_blocks"] for each in proof.emitters),
             sum(each["lost_events"] for each in proof.emitters),
             lost,
@@ -147,8 +147,23 @@ def _finding(row: Row) -> Finding:
     return Finding(**{name: values[name] for name in Finding.__struct_fields__})
 
 
-def _gap(row: Row) -> Gap:
-    return Gap(row["emitter"], row["node"], _text(row["after"]), _text(row["until"]) or "", row["blocks"], row["lost"])
+def _gaps(proof: Proof) -> list[Gap]:
+    """Return what emitters lost, the earliest first, and from when on it is not known what they did."""
+    between = [gap for each in proof.emitters for gap in each["gaps"]]
+    gaps = [
+        Gap(
+            gap["emitter"],
+            gap["role"],
+            gap["node"],
+            _text(gap["after"]),
+            _text(gap["until"]),
+            gap["blocks"],
+            gap["lost"],
+        )
+        for gap in between
+    ]
+    ends = [Gap(each["emitter"], each["role"], each["node"], _text(each["last"]), None) for each in proof.broken_off]
+    return sorted([*gaps, *ends], key=lambda gap: gap.until or gap.after or "")
 
 
 def _text(time: dt.datetime | None) -> str | None:

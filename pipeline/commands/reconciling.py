@@ -110,7 +110,7 @@ def _print(summary: Summary, options: ReconcileOptions, hops: Table, findings: T
     for found in (summary.missing, summary.contradicted):
         if len(found):
             _show(found, findings)
-    if summary.gaps:
+    if summary.lost_blocks or summary.lost_events:
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
     sys.stdout.flush()
@@ -187,10 +187,9 @@ def _still_missing(summary: Summary, after: Aftermath) -> bool:
 def _repaired(summary: Summary, repairing: Repairing | None, jobs: list[str]) -> Repaired | None:
     if repairing is None:
         return None
-    held = summary.held if repairing.reorder else ()
-    if not len(summary.missing) and not len(held):
+    if not len(summary.missing) and not (repairing.reorder and len(summary.held)):
         return None
-    return repair(summary.missing, held, repairing, jobs, unaccepted=summary.unaccepted)
+    return repair(summary, repairing, jobs)
 
 
 def _plain(summary: Summary) -> dict[str, Any]:

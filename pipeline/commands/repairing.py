@@ -13,7 +13,7 @@ import msgspec
 
 from bus.cli.api import Api, destination_path
 from bus.cli.output import progress
-from pipeline.reports.summary import Finding, Findings
+from pipeline.reports.summary import Finding, Summary
 
 _AT_ONCE: Final = 1_000
 _POLL: Final = 0.2
@@ -37,29 +37,35 @@ class Repairing(NamedTuple):
 class Repaired(msgspec.Struct, frozen=True):
     """The balance of a repair: ``selected`` is the sum of its jobs' items by outcome, waiting ones included.
 
-    ``unaccepted`` are messages that no receiver accepted: only their producer has them.
+    ``unaccepted`` are messages that no receiver accepted: only their producer has them. ``unkept`` are those without
+    a subscription that the store lost.
     """
 
     jobs: list[str]
     counts: dict[str, int]
     unaccepted: int
+    unkept: int = 0
 
     @property
     def is_whole(self) -> bool:
         """Whether all that was missing is delivered."""
         good = sum(self.counts.get(name, 0) for name in _GOOD)
-        return not self.unaccepted and good == self.counts.get("selected", 0)
+        return not self.unaccepted and not self.unkept and good == self.counts.get("selected", 0)
 
     @property
     def sentence(self) -> str:
         """The balance in words."""
         parts = [f"{count} {name}" for name, count in self.counts.items() if count and name != "selected"]
         more = f"; {self.unaccepted} messages are only with their producers: bus spool drain" if self.unaccepted else ""
+        if self.unkept:
+            more += (
+                f"; {self.unkept} messages without a subscription cannot be repaired: their producers send them again"
+            )
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(missing: Findings, held: Findings, repairing: Repairing, jobs: list[str], *, unaccepted: int) -> Repaired:
-    """Hand over what is missing, and wait for the outcomes; ``unaccepted`` of it only their producers have.
+def repair(summary: Summary, repairing: Repairing, jobs: list[str]) -> Repaired:
+    """Hand over what is missing, and wait for the outcomes.
 
     The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted. Of
     what is ``held`` in a strict order the bus resends what it knows to be lost with a group of brokers, and skips the
@@ -74,9 +80,9 @@ def repair(missing: Findings, held: Findings, repairing: Repairing, jobs: list[s
     """
     with Api(repairing.url, repairing.api_key) as api, progress() as bar:
         lost_some = cache(partial(_has_lost, api))
-        task = bar.add_task("repairing", total=len(missing) - unaccepted)
-        lost = (each for each in held if lost_some(each.destination))
-        jobs.extend(_submit(api, part, repairing) for part in _parts(chain(missing, lost)))
+        task = bar.add_task("repairing", total=len(summary.missing) - summary.unaccepted - summary.unkept)
+        lost = (each for each in summary.held if repairing.reorder and lost_some(each.destination))
+        jobs.extend(_submit(api, part, repairing) for part in _parts(chain(summary.missing, lost)))
         found: dict[str, dict[str, Any]] = {}
         waiting, end = [*jobs], time.monotonic() + repairing.wait
         while True:
@@ -85,7 +91,7 @@ def repair(missing: Findings, held: Findings, repairing: Repairing, jobs: list[s
             counts = _sum(found.values())
             bar.update(task, completed=counts["selected"] - counts["waiting"])
             if not waiting or time.monotonic() >= end:
-                return Repaired(jobs, dict(counts), unaccepted)
+                return Repaired(jobs, dict(counts), summary.unaccepted, summary.unkept)
             time.sleep(_POLL)
 
 

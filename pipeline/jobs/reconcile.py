@@ -19,7 +19,7 @@ from pipeline.lake.lake import Lake
 from pipeline.schemas import BLOCKS, EVENTS, FINDINGS, LEDGER, PROOFS
 from pipeline.session import SMALL, few_rows
 from pipeline.transforms.accounting import COUNTED, HELD, MISSING, STORE_BEHIND, accounted, concluded, counted, listed
-from pipeline.transforms.hearing import OPEN, Patience, heard, state_at, watermark_of, with_front
+from pipeline.transforms.hearing import OPEN, Patience, broken_off, heard, state_at, watermark_of, with_front
 from pipeline.transforms.ledgers import DELIVER, EQUAL, KEY, compared
 from pipeline.transforms.proofs import compared_with, in_force, latest
 from pipeline.transforms.screening import suspected, suspects
@@ -76,6 +76,8 @@ class Proof(NamedTuple):
     emitters
         Those that were heard (``transforms.hearing.heard``), with the gaps that may be of the range: an event is
         emitted after its message's id was made.
+    broken_off
+        Those of them that are gone and did not end (``transforms.hearing.broken_off``).
     watermark
         Up to when all live emitters were heard; None when none was.
     news
@@ -85,6 +87,7 @@ class Proof(NamedTuple):
     buckets: DataFrame
     findings: DataFrame
     emitters: list[Row]
+    broken_off: list[Row]
     watermark: dt.datetime | None
     news: int
 
@@ -106,7 +109,8 @@ def reconciled(spark: SparkSession, lake: Lake, plan: Plan, store: Store | None 
         news = _write(lake, judged.where("news"), findings, plan)
         states = F.broadcast(judged.select(*KEY, "state"))
         told = findings.join(states, list(KEY))
-        yield Proof(judged, told, emitters, _heard_until(emitters, plan), news)
+        broken = broken_off(emitters, plan.patience, _begin(plan), plan.now if plan.complete else None)
+        yield Proof(judged, told, emitters, broken, _heard_until(emitters, plan), news)
 
 
 def totals(proof: Proof) -> list[Row]:

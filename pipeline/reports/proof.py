@@ -42,6 +42,8 @@ p { margin: 4px 0 } .soft { color: var(--soft) }
   background: color-mix(in srgb, var(--final) 10%, transparent); font-size: 17px }
 .verdict.missing, .verdict.contradicted { border-color: var(--missing);
   background: color-mix(in srgb, var(--missing) 10%, transparent) }
+.verdict.unsettled { border-color: var(--provisional);
+  background: color-mix(in srgb, var(--provisional) 12%, transparent) }
 .verdict.unheard { border-color: var(--open); background: color-mix(in srgb, var(--open) 16%, transparent) }
 .scroll { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-size: 13px }
 th { text-align: left; color: var(--soft); font-weight: 600; white-space: nowrap }
@@ -56,7 +58,7 @@ svg { width: 100%; height: auto; display: block } svg text { fill: var(--soft); 
 def render(summary: Summary) -> str:
     """Return the whole page."""
     parts = [_head(summary), _chart_section(summary.bars), _hops(summary)]
-    parts.append(_listed("Missing deliveries", summary.missing))
+    parts.append(_listed("Missing deliveries and messages", summary.missing))
     parts.append(_listed("Ends that the store contradicts", summary.contradicted))
     body = "\n".join([*parts, _gaps(summary), _meanings()])
     return (
@@ -160,9 +162,13 @@ def _listed(title: str, found: Findings) -> str:
 
 def _gaps(summary: Summary) -> str:
     if not summary.gaps:
-        return "<h2>What emitters lost</h2><p>Nothing: no block is missing, no event was dropped.</p>"
+        nothing = "Nothing: no block is missing, no event was dropped, and each that is gone ended in order."
+        return f"<h2>What emitters lost</h2><p>{nothing}</p>"
     columns = ("emitter", "node", "after", "until", "blocks", "events")
-    rows = [[gap.emitter, gap.node, gap.after or "its start", gap.until, gap.blocks, gap.lost] for gap in summary.gaps]
+    rows = [
+        [gap.emitter, gap.node, gap.after or "its start", gap.until or "did not end in order", gap.blocks, gap.lost]
+        for gap in summary.gaps
+    ]
     return (
         f"<h2>What emitters lost</h2><p>{summary.lost_blocks} blocks and {summary.lost_events} events; of each emitter "
         f"the first 100 gaps are listed.</p>{_table(columns, rows[:_MOST_LISTED])}"

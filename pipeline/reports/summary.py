@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 ACCEPT: Final = "accept"
-HOPS: Final = {ACCEPT: "sent to accepted", "publish": "accepted to published", "deliver": "expected to settled"}
+PUBLISH: Final = "publish"
+DELIVER: Final = "deliver"
+HOPS: Final = {ACCEPT: "sent to accepted", PUBLISH: "accepted to published", DELIVER: "expected to settled"}
 STATES: Final = ("open", "provisional", "final", "amended")
 VERDICTS: Final = ("proven", "explained", "unsettled", "contradicted", "missing")
+_INTAKE: Final = ("receiver", "producer")
+_MOST_NAMED: Final = 3
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One delivery that is missing, or of which events and store contradict each other.
 
-    Without a subscription it is a message that no receiver accepted.
+    Without a subscription it is a message: at the hop ``accept`` one that no receiver accepted, at the hop ``publish``
+    one that the store lost.
     Times as RFC 3339, None where there is none. ``last_*`` is the last event, ``attempt_*`` the last stored attempt.
     """
 
@@ -64,14 +69,31 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Blocks that an emitter closed and that never arrived, or events that it dropped, between two times."""
+    """Blocks that an emitter closed and that never arrived, or events that it dropped, between two times.
+
+    Without ``until`` it is the end of one that did not end in order: what it did after its last block is not known.
+    """
 
     emitter: str
+    role: str
     node: str
     after: str | None
-    until: str
-    blocks: int
-    lost: int
+    until: str | None
+    blocks: int = 0
+    lost: int = 0
+
+    @property
+    def hides_messages(self) -> bool:
+        """Whether messages may have been taken in meanwhile of which no event tells."""
+        return not self.role or any(role in _INTAKE for role in self.role.split("+"))
+
+    @property
+    def sentence(self) -> str:
+        """Whose it is, and when."""
+        whose = f"{self.emitter} on {self.node or '–'}"
+        if self.until is None:
+            return f"{whose}, which did not end in order, from {self.after} on"
+        return f"{whose} between {self.after or 'its start'} and {self.until}"
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -98,8 +120,10 @@ class Summary(msgspec.Struct, frozen=True):
     Attributes
     ----------
     verdict
-        ``proven``: nothing is missing; ``missing``: deliveries are, listed in ``missing``; ``contradicted``: nothing is
-        missing, but for those listed in ``contradicted`` events tell of an end that the store does not have;
+        ``missing``: deliveries or messages are, listed in ``missing``; ``contradicted``: nothing is missing, but those
+        listed in ``contradicted`` ended by their events, and not in the store; ``unsettled``: nothing is missing as far
+        as can be judged, and something is not over yet, or an emitter lost events of messages that it took in;
+        ``explained``: all is accounted for, of some by the store alone; ``proven``: all is, by events;
         ``unheard``: nothing can be judged yet.
     watermark
         Up to when all live emitters were heard; None when none was.
@@ -131,36 +155,96 @@ class Summary(msgspec.Struct, frozen=True):
     @property
     def unaccepted(self) -> int:
         """How many of the missing are messages that no receiver accepted."""
-        return int(self.hops.get(ACCEPT, {}).get("missing", 0))
+        return self.at(ACCEPT, "missing")
+
+    @property
+    def unkept(self) -> int:
+        """How many of the missing are messages without a subscription that the store lost."""
+        return self.at(PUBLISH, "missing")
+
+    @property
+    def blind_spots(self) -> list[Gap]:
+        """The gaps in which messages may have been taken in of which no event tells."""
+        return [gap for gap in self.gaps if gap.hides_messages]
+
+    def at(self, hop: str, name: str) -> int:
+        """Return one of the sums of a hop."""
+        return int(self.hops.get(hop, {}).get(name, 0))
 
 
-def verdict_of(missing: Sized, contradicted: Sized, *, judged: bool) -> str:
-    """Return the verdict; ``judged`` says whether any bucket was old enough."""
-    if len(missing):
-        return "missing"
-    if len(contradicted):
-        return "contradicted"
-    return "proven" if judged else "unheard"
+def verdict_of(rows: Iterable[Mapping[str, Any]], gaps: Iterable[Gap]) -> str:
+    """Return the verdict: that of the worst bucket that was old enough to be judged.
+
+    At hops before the deliveries a bucket that differs is no news while all that is in it is told by events.
+
+    Parameters
+    ----------
+    rows
+        Sums of buckets by ``hop``, ``state`` and ``verdict`` (``jobs.reconcile.totals``).
+    gaps
+        What emitters lost.
+    """
+    judged = [row for row in rows if row["state"] != "open"]
+    verdicts = {row["verdict"] for row in judged}
+    if not judged:
+        return "unheard"
+    for worst in ("missing", "contradicted"):
+        if worst in verdicts:
+            return worst
+    if "unsettled" in verdicts or any(gap.hides_messages for gap in gaps):
+        return "unsettled"
+    explained = (row for row in judged if row["verdict"] == "explained")
+    return "explained" if any(row["hop"] == DELIVER or row["event_lost"] for row in explained) else "proven"
 
 
 def sentence_of(summary: Summary) -> str:
     """Return the verdict as one sentence."""
-    against = f"events tell of the end of {len(summary.contradicted)} deliveries, and the store contradicts them"
     if summary.verdict == "missing":
-        rest = summary.unaccepted
-        lost = len(summary.missing) - rest
-        more = f", and {rest} messages that no receiver accepted" if rest else ""
-        return f"{lost} deliveries are missing{more}" + (f"; {against}" if len(summary.contradicted) else "")
+        lost = len(summary.missing) - summary.unaccepted - summary.unkept
+        parts = [f"{lost} deliveries are missing"]
+        if summary.unaccepted:
+            parts.append(f"and {summary.unaccepted} messages that no receiver accepted")
+        if summary.unkept:
+            parts.append(f"and {summary.unkept} messages without a subscription that the store does not have")
+        return ", ".join(parts) + (f"; {_against(summary)}" if len(summary.contradicted) else "")
     if summary.verdict == "contradicted":
-        return against
+        return _against(summary)
     if summary.verdict == "unheard":
         return "nothing can be judged yet: no bucket is old enough for all emitters to have been heard"
     return _accounted(summary)
 
 
+def _against(summary: Summary) -> str:
+    messages = summary.at(PUBLISH, "store_behind")
+    deliveries = len(summary.contradicted) - messages
+    parts = [f"events tell of the end of {deliveries} deliveries, and the store contradicts them"]
+    if messages:
+        parts.append(f"of {messages} accepted messages the store has no more than outcomes")
+    return "; ".join(parts if deliveries else parts[1:])
+
+
 def _accounted(summary: Summary) -> str:
-    deliver = summary.hops.get("deliver", {})
-    judged = sum(count for state, count in deliver.get("states", {}).items() if state != "open")
-    expected, unsettled = deliver.get("expected", 0), deliver.get("under_way", 0) + deliver.get("held", 0)
-    more = f"; {unsettled} are on their way or held" if unsettled else ""
-    return f"zero lost: each of {expected} expected deliveries in {judged} judged buckets is accounted for{more}"
+    states = summary.hops.get(DELIVER, {}).get("states", {})
+    judged = sum(count for state, count in states.items() if state != "open")
+    found = "nothing is known to be lost" if summary.verdict == "unsettled" else "zero lost"
+    expected = summary.at(DELIVER, "expected")
+    parts = [f"{found}: each of {expected} expected deliveries in {judged} judged buckets is accounted for"]
+    if waiting := summary.at(DELIVER, "under_way") + summary.at(DELIVER, "held"):
+        parts.append(f"{waiting} are on their way or held")
+    if sent := summary.at(ACCEPT, "held"):
+        parts.append(f"{sent} messages were sent, and no receiver accepted them yet")
+    if alone := summary.at(DELIVER, "event_lost"):
+        parts.append(f"{alone} have an end that only the store tells of")
+    if unsaid := summary.at(PUBLISH, "event_lost"):
+        parts.append(f"{unsaid} messages are in the store and no event tells that they were accepted")
+    return "; ".join([*parts, *_blind(summary.blind_spots)])
+
+
+def _blind(gaps: Sequence[Gap]) -> list[str]:
+    if not gaps:
+        return []
+    named = ", ".join(gap.sentence for gap in gaps[:_MOST_NAMED])
+    more = f" and {len(gaps) - _MOST_NAMED} more" if len(gaps) > _MOST_NAMED else ""
+    return [
+        f"not judged are messages of which these emitters lost the events, unless the store has them: {named}{more}"
+    ]

@@ -56,6 +56,7 @@ def _found(each: proofs.Finding) -> Found:
         id=each.id,
         destination=each.destination,
         subscription=each.subscription,
+        hop=each.hop,
         finding=each.finding,
         state=each.state,
         last_event=each.last_word[:MOST_NAME] if each.last_stage else "",

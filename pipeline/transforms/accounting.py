@@ -8,8 +8,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from pipeline.transforms.deliveries import ARRIVED, OUTCOMES_ONLY
+from pipeline.transforms.deliveries import OPEN as OPEN_STATUSES
 from pipeline.transforms.ledgers import CLOSED, DELIVER, ENDED, KEY, PUBLISH
-from pipeline.transforms.witnesses import EXPECTED, PENDING, SETTLED, rank
+from pipeline.transforms.witnesses import EXPECTED, PENDING, SEEN, SETTLED, UNSUBSCRIBED, rank
 
 DONE: Final = "settled"
 MISSING: Final = "missing"
@@ -42,16 +44,22 @@ def accounted(
         retried, but has had no due work for as long, is missing.
     """
     single = words.groupBy(*KEY, "id").agg(
-        *[_happened(condition).alias(name) for name, condition in _marks().items()],
+        _happened(F.col("says").isin(SETTLED, UNSUBSCRIBED)).alias("settled"),
+        _happened(F.col("says") == UNSUBSCRIBED).alias("unsubscribed"),
         _count(F.col("says") == EXPECTED).alias("announced"),
         _count(_is("delivered")).alias("deliveries"),
         F.size(F.collect_set(F.when(_is("delivered"), F.col("generation")))).alias("generations"),
         F.max(F.when(F.col("says") == SETTLED, _standing())).alias("standing"),
+        F.max(F.when(F.col("says") == SEEN, F.col("generation"))).alias("handed"),
         F.max(F.when(F.col("last.stage").isNotNull(), F.col("last"))).alias("last"),
         F.max("stored").alias("stored"),
     )
+    single = single.withColumn("closed", _closed())
+    whole = Window.partitionBy("id")
     on_a_transport = (F.col("hop") == PUBLISH) & F.col("closed")
-    placed = single.withColumn("published", F.max(on_a_transport).over(Window.partitionBy("id")))
+    placed = single.withColumns(
+        {"published": F.max(on_a_transport).over(whole), "delivers": F.max(F.col("hop") == DELIVER).over(whole)}
+    )
     known = F.broadcast(buckets.select(*KEY, "state", "passed", "paused", "remembered"))
     joined = _with_owners(placed.join(known, list(KEY)), due)
     return joined.withColumn("finding", _finding(F.lit(now - dt.timedelta(seconds=allowance))))
@@ -105,9 +113,11 @@ def listed(deliveries: DataFrame) -> DataFrame:
 _LAST: Final = ("at", "stage", "status", "attempt", "code", "reason", "transport", "node")
 
 
-def _marks() -> dict[str, Column]:
-    settled, delivers = F.col("says") == SETTLED, F.col("hop") == DELIVER
-    return {"closed": settled & (~delivers | F.col("last.status").isin(*CLOSED))}
+def _closed() -> Column:
+    """Return whether events tell a good end: of a delivery that of its last generation, in which nothing is open."""
+    is_reopened = F.col("stored.status").isin(*OPEN_STATUSES) & _is_of_later_generation()
+    ended = F.col("standing.status").isin(*CLOSED) & ~F.coalesce(is_reopened, F.lit(False))
+    return F.when(F.col("hop") == DELIVER, F.coalesce(ended, F.lit(False))).otherwise(F.col("settled"))
 
 
 def _with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
@@ -123,10 +133,11 @@ def _with_owners(deliveries: DataFrame, due: DataFrame | None) -> DataFrame:
 def _finding(limit: Column) -> Column:
     """Return the finding of a delivery; events later than ``limit`` may not be in the store yet."""
     stored, told, delivers = F.col("stored.status"), F.col("standing.status"), F.col("hop") == DELIVER
-    is_fresh = F.coalesce(F.col("standing.at") >= limit, F.lit(False))
+    is_fresh = F.coalesce(F.col("last.at") >= limit, F.lit(False))
     is_absent = delivers & F.col("remembered") & stored.isNull()
     contradiction = F.when(is_fresh, UNDER_WAY).otherwise(STORE_BEHIND)
-    contradicts = delivers & told.isin(*CLOSED, *ENDED) & (is_absent | _is_older())
+    forgot_resend = F.coalesce(F.col("stored.generation") < F.col("handed"), F.lit(False))
+    contradicts = delivers & ((told.isin(*CLOSED, *ENDED) & (is_absent | _is_older())) | forgot_resend)
     trying = F.coalesce(stored, told).isin("retrying", "resend")
     abandoned = F.coalesce(~F.col("owned") & (F.col("stored.at") < limit), F.lit(False))
     forgotten = stored.isNull() & ((F.col("state") == "final") | (is_absent & ~is_fresh))
@@ -135,25 +146,56 @@ def _finding(limit: Column) -> Column:
     waits = untried & ~F.col("passed") & (F.col("state") != "final") & ~lost
     reason = F.coalesce("paused", "stored.reason", F.lit(""))
     return (
-        F.when(F.col("closed") & contradicts, contradiction)
-        .when(F.col("closed"), DONE)
-        .when(stored.isin(*CLOSED), EVENT_LOST)
+        F.when(F.col("hop") == PUBLISH, _finding_of_message(is_fresh))
+        .when((F.col("closed") | stored.isin(*CLOSED, *ENDED)) & contradicts, contradiction)
+        .when(F.col("closed") & ~_is_of_later_generation(), DONE)
+        .when(stored.isin(*CLOSED) | (stored.isin(*ENDED) & _is_newer()), EVENT_LOST)
         .when(stored.isin(*ENDED), stored)
         .when(F.col("owned"), UNDER_WAY)
         .when(contradicts, contradiction)
         .when(stored.isNull() & told.isin(*ENDED), told)
         .when((stored == PENDING) & (reason != ""), HELD)
         .when(trying & ~abandoned & ~forgotten, UNDER_WAY)
-        .when(F.col("hop") == PUBLISH, UNPUBLISHED)
         .when(waits, HELD)
         .otherwise(MISSING)
     )
 
 
+def _finding_of_message(is_fresh: Column) -> Column:
+    """Return the finding of a message at the hop to the transports.
+
+    What the store lacks of a message with deliveries is told of these.
+    """
+    stored, remembered = F.col("stored.status"), F.col("remembered") & ~is_fresh
+    accepted = F.col("announced") > 0
+    alone = F.col("unsubscribed") | (~accepted & ~F.col("delivers"))
+    return (
+        F.when(remembered & stored.isNull() & alone, MISSING)
+        .when(accepted & remembered & (stored == OUTCOMES_ONLY), STORE_BEHIND)
+        .when(~accepted & (stored == ARRIVED), EVENT_LOST)
+        .when(F.col("closed"), DONE)
+        .otherwise(UNPUBLISHED)
+    )
+
+
 def _is_older() -> Column:
     """Return whether the store's state is older than that of the events, by (generation, rank)."""
-    stored, told = (F.struct(f"{of}.generation", f"{of}.rank") for of in ("stored", "standing"))
+    stored, told = _places()
     return F.coalesce(F.col("stored.status").isNotNull() & (stored < told), F.lit(False))
+
+
+def _is_newer() -> Column:
+    """Return whether no event tells of the store's state, by (generation, rank)."""
+    stored, told = _places()
+    return F.col("standing").isNull() | F.coalesce(stored > told, F.lit(False))
+
+
+def _is_of_later_generation() -> Column:
+    return F.coalesce(F.col("stored.generation") > F.col("standing.generation"), F.lit(False))
+
+
+def _places() -> list[Column]:
+    return [F.struct(f"{of}.generation", f"{of}.rank") for of in ("stored", "standing")]
 
 
 def _is(status: str) -> Column:

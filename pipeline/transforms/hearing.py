@@ -16,6 +16,9 @@ PROVISIONAL: Final = "provisional"
 FINAL: Final = "final"
 AMENDED: Final = "amended"
 _MOST_GAPS: Final = 100
+_SIGN_OF_LIFE: Final = 180
+"""The longest time in seconds between two blocks of a process that lives."""
+_PRODUCER: Final = "producer"
 
 
 class Patience(NamedTuple):
@@ -42,17 +45,22 @@ def heard(blocks: DataFrame, since: dt.datetime | None = None) -> DataFrame:
     that were dropped between two blocks are a gap, too, of no blocks and ``lost`` events. For a gap before the first
     block ``after`` is null. Gaps that ended before ``since`` are left out. ``lost_blocks`` and ``lost_events`` are over
     all gaps, of which the first 100 of each emitter are there: one that was overloaded for a day has millions.
+
+    ``role`` and ``node`` are the emitter's; ``ended`` is whether its last block says that there is none behind it, null
+    in a lake of an earlier version.
     """
     told, ordered = F.least("at", "arrived"), Window.partitionBy("emitter").orderBy("seq")
     gap = F.struct(
         "emitter",
+        "role",
         "node",
         F.lag("at").over(ordered).alias("after"),
         F.col("at").alias("until"),
         (F.col("seq") - F.coalesce(F.lag("seq").over(ordered), F.lit(0)) - 1).alias("blocks"),
         (F.col("lost") - F.coalesce(F.lag("lost").over(ordered), F.lit(0))).alias("lost"),
     )
-    placed = blocks.select("emitter", "seq", "arrived", told.alias("told"), gap.alias("gap"))
+    kept = ("emitter", "seq", "arrived", "role", "node", F.col("last").alias("ended"))
+    placed = blocks.select(*kept, told.alias("told"), gap.alias("gap"))
     is_gap = (F.col("gap.blocks") > 0) | (F.col("gap.lost") > 0)
     if since is not None:
         is_gap &= F.col("gap.until") >= F.lit(since)
@@ -66,6 +74,7 @@ def heard(blocks: DataFrame, since: dt.datetime | None = None) -> DataFrame:
         F.min("told").alias("first"),
         F.max("told").alias("last"),
         F.max("arrived").alias("arrived"),
+        *[F.max_by(name, "seq").alias(name) for name in ("role", "node", "ended")],
         *[column.alias(name) for name, column in lost.items()],
         F.collect_list(F.when(F.col("is_gap") & (F.col("number") <= _MOST_GAPS), F.col("gap"))).alias("gaps"),
     )
@@ -83,6 +92,30 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
     live = max(each["arrived"] for each in found) - dt.timedelta(seconds=patience.allowance)
     watermark: dt.datetime = min(each["last"] for each in found if each["arrived"] >= live)
     return watermark
+
+
+def broken_off(
+    emitters: Iterable[Row], patience: Patience, since: dt.datetime | None, until: dt.datetime | None
+) -> list[Row]:
+    """Return the emitters (rows of ``heard``) that are gone and did not end: what they told last may be lost.
+
+    Producers are left out: what they send is on their disks. So are those that were gone before ``since``. Blocks are
+    known to have arrived up to ``until``, or up to the last that did.
+    """
+    found = list(emitters)
+    times = [each["arrived"].astimezone(dt.UTC) for each in found]
+    newest = max([*times, *([until] if until is not None else [])], default=None)
+    if newest is None:
+        return []
+    quiet = newest - dt.timedelta(seconds=max(patience.allowance, 3 * _SIGN_OF_LIFE))
+    return [
+        each
+        for each, arrived in zip(found, times, strict=True)
+        if each["ended"] is False
+        and each["role"] != _PRODUCER
+        and (since is None or arrived >= since)
+        and arrived < quiet
+    ]
 
 
 def with_front(buckets: DataFrame, patience: Patience) -> DataFrame:

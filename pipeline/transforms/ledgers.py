@@ -61,8 +61,9 @@ def compared(ledger: DataFrame) -> DataFrame:
 
     ``compared`` is ``equal``; ``ended`` when the sides are equal once dead and parked deliveries count; ``short`` or
     ``over`` when fewer or more came than were expected; ``mixed`` for equal counts with other checksums. Where no
-    producer emits, nothing was expected to be accepted, and there is no bucket. ``settled_print`` stands for the ids
-    on the settled side (``Sums.print``).
+    producer emits, nothing was expected to be accepted, and there is no bucket. ``kept_print`` stands for the ids that
+    a store must have of it (``Sums.print``): the settled deliveries, and of the hop to the transports the accepted
+    messages.
     """
     sides = ledger.select("stage", "destination", "subscription", "minute", "count", "xor", "sum", _place().alias("at"))
     flat = sides.where(F.col("at").isNotNull()).select("*", F.inline("at")).drop("at")
@@ -76,7 +77,7 @@ def compared(ledger: DataFrame) -> DataFrame:
         *CLOSED,
         *ENDED,
         _comparison(expected, settled, ended).alias("compared"),
-        settled.print.alias("settled_print"),
+        F.when(F.col("hop") == PUBLISH, expected.print).otherwise(settled.print).alias("kept_print"),
         fingerprint.alias("fingerprint"),
     )
 

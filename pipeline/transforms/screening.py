@@ -2,7 +2,8 @@
 
 Of the millions of deliveries in buckets that differ few are lost. Level two looks at each closely, so the others are
 left out before: a delivery is plain when it was announced, and ended well once, and the store says the same or need not
-have it. It would be found settled, and adds nothing to what is counted of its bucket.
+have it; a message when it was accepted and went further, and the store has it or need not. It would be found settled,
+and adds nothing to what is counted of its bucket.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.transforms.ledgers import ACCEPT, CLOSED, DELIVER, HOPS, PUBLISH
+from pipeline.transforms.deliveries import ARRIVED, WHOLE
+from pipeline.transforms.ledgers import ACCEPT, DELIVER, HOPS, PUBLISH
 from pipeline.transforms.witnesses import rank
 
-_SENT, _ACCEPTED, _PASSED, _CLOSED = 1, 2, 4, 8
-_WHOLE: Final = ""
+_SENT, _ACCEPTED, _PASSED = 1, 2, 4
+_KEPT: Final = 1
+"""Stands for a message that the store has."""
 _RANKS: Final = 16
 _LEAST_CLOSED: Final = 4
 """The rank of the first status that ends well; of each generation there are fewer than 16."""
@@ -34,7 +37,7 @@ def suspects(
     events
         As ``schemas.EVENTS``.
     deliveries
-        The store's (``transforms.deliveries``); None where no store was asked.
+        What the store has (``transforms.deliveries``); None where no store was asked.
     buckets
         Those that differ: their keys, and whether the store must have their messages (``remembered``).
     hops
@@ -70,10 +73,10 @@ def _lanes(buckets: DataFrame) -> DataFrame:
 def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
     """Return a row for each subscription that an event is about, and one for the message as a whole when asked."""
     stage, status, about = F.col("stage"), F.col("status"), F.col("subscription")
-    tells = (about != _WHOLE) | (stage == "settled")
+    tells = (about != WHOLE) | (stage == "settled")
     named = F.when(stage == "accepted", F.col("expected")).when(tells, F.array(about))
     if with_whole:
-        named = F.concat(F.array(F.lit(_WHOLE)), F.coalesce(named, F.array().cast("array<string>")))
+        named = F.concat(F.array(F.lit(WHOLE)), F.coalesce(named, F.array().cast("array<string>")))
     rows = events.select(
         "stage",
         "status",
@@ -84,10 +87,10 @@ def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
         F.col("sent_minute").alias("minute"),
         F.explode(named).alias("subscription"),
     )
-    settles, of_whole = stage == "settled", F.col("subscription") == _WHOLE
+    settles, of_whole = stage == "settled", F.col("subscription") == WHOLE
     passed = stage.isin("handed", "settled") | (status == "confirmed") | ((stage == "accepted") & F.col("nobody"))
     whole = _bit(stage == "sent", _SENT) + _bit(stage == "accepted", _ACCEPTED) + _bit(passed, _PASSED)
-    single = _bit(stage == "accepted", _ACCEPTED) + _bit(settles & status.isin(*CLOSED), _CLOSED)
+    single = _bit(stage == "accepted", _ACCEPTED)
     return rows.select(
         "message",
         *_LANE,
@@ -100,16 +103,17 @@ def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
 
 def _of_store(deliveries: DataFrame, *, with_whole: bool) -> DataFrame:
     """Return such rows for what the store has: it speaks of messages, too, of which no event tells."""
-    about = F.col("subscription")
-    return deliveries.select(
+    of_whole = F.col("subscription") == WHOLE
+    rows = deliveries if with_whole else deliveries.where(~of_whole)
+    return rows.select(
         _hash(F.col("id")).alias("message"),
         "destination",
-        F.explode(F.array(F.lit(_WHOLE), about) if with_whole else F.array(about)).alias("subscription"),
+        "subscription",
         F.date_trunc("minute", "made_at").alias("minute"),
         F.lit(0).alias("marks"),
         F.lit(0).alias("delivered"),
         F.lit(None).cast("bigint").alias("told"),
-        _standing().alias("stored"),
+        F.when(of_whole, _bit(F.col("status") == ARRIVED, _KEPT)).otherwise(_standing()).alias("stored"),
     )
 
 
@@ -125,13 +129,14 @@ def _standing() -> Column:
 
 def _is_plain(*, asked: bool) -> Column:
     accepted = ~F.col("accepts") | (_has(_SENT) & (_has(_ACCEPTED) | _has(_PASSED)))
-    published = ~F.col("publishes") | (_has(_ACCEPTED) & _has(_PASSED))
-    ended = _has(_ACCEPTED) & _has(_CLOSED) & (F.col("delivered") <= 1)
+    published = _has(_ACCEPTED) & _has(_PASSED)
+    told, stored = F.col("told"), F.col("stored")
+    ended = _has(_ACCEPTED) & F.coalesce(told % _RANKS >= _LEAST_CLOSED, F.lit(False)) & (F.col("delivered") <= 1)
     if asked:
-        stored = F.col("stored")
-        agrees = (stored >= F.col("told")) & (stored % _RANKS >= _LEAST_CLOSED)
+        agrees = (stored >= told) & (stored % _RANKS >= _LEAST_CLOSED)
         ended &= F.coalesce(agrees, ~F.col("remembered"))
-    return accepted & published & (~F.col("delivers") | ended)
+        published &= F.coalesce(stored == _KEPT, ~F.col("remembered"))
+    return accepted & (~F.col("publishes") | published) & (~F.col("delivers") | ended)
 
 
 def _has(mark: int) -> Column:

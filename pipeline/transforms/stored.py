@@ -1,7 +1,8 @@
-"""Level one with the store: whether it has the ended deliveries of each bucket that the ledger has.
+"""Level one with the store: whether it has the accepted messages and the ended deliveries that the ledger has.
 
 The store is independent of the ledger, so the two are compared in every bucket, by the same sums: a delivery that the
-store lost is found even if both sides of the ledger are equal, and so is one that only the store has.
+store lost is found even if both sides of the ledger are equal, and so is one that only the store has. Messages are
+compared in the buckets of the hop to the transports: of one without a subscription there is no delivery.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.transforms.deliveries import OPEN
-from pipeline.transforms.ledgers import CLOSED, DELIVER, ENDED, KEY, Sums, summed, sums_of
+from pipeline.transforms.deliveries import ARRIVED, OPEN, WHOLE
+from pipeline.transforms.ledgers import CLOSED, DELIVER, ENDED, KEY, PUBLISH, Sums, summed, sums_of
 
 UNHEARD: Final = "unheard"
 _COUNTS: Final = ("expected", "settled", "delivered", "skipped", "canceled", "dead", "parked", "fingerprint")
@@ -28,7 +29,7 @@ class Store(NamedTuple):
     Attributes
     ----------
     deliveries
-        Its deliveries (``transforms.deliveries``), and those ``archived`` from it, of the plan's range.
+        Its messages and deliveries (``transforms.deliveries``), and those ``archived`` from it, of the plan's range.
     due
         What the compensator has to do, read before the deliveries were: ``id`` and ``subscription``, which is empty
         for a message that is to be published later.
@@ -54,7 +55,8 @@ def unwitnessed(buckets: DataFrame) -> DataFrame:
 def beside_store(buckets: DataFrame, store: Store, begun: dt.datetime, now: dt.datetime) -> DataFrame:
     """Add to buckets what the store says of them, and those that only the store knows of.
 
-    ``opened`` says whether the store has something unfinished in it, or other ended deliveries than the ledger.
+    ``opened`` says whether the store has something unfinished or notable in it (``kept``), or other messages or other
+    deliveries that ended well than the ledger.
     ``paused`` is why the subscription or destination is paused, else null. ``remembered`` says whether the store must
     still have the messages: they are within the present retention of their destination.
 
@@ -81,29 +83,31 @@ def beside_store(buckets: DataFrame, store: Store, begun: dt.datetime, now: dt.d
 
 
 def kept(deliveries: DataFrame) -> DataFrame:
-    """Return a row for each bucket of the store's deliveries: whether something is ``unfinished``, and ``prints``.
+    """Return a row for each bucket of the store: whether something is ``unfinished`` or ``notable``, and ``prints``.
 
-    The prints are hashes of the ids of ended deliveries (``Sums.print``): in the store, in the archive, and in both
-    together, since what is archived may still be in the store, or be there again.
+    Notable is what is dead, parked or resent: of these the ids alone do not say enough. The prints are hashes of the
+    ids of messages that arrived, or of deliveries that ended well (``Sums.print``): in the store, in the archive, and
+    in both together, since what is archived may still be in the store, or be there again.
     """
-    hashed, ended = F.xxhash64("id"), F.col("status").isin(*CLOSED, *ENDED)
+    hashed, ended, status = F.xxhash64("id"), F.col("status").isin(ARRIVED, *CLOSED), F.col("status")
     parts = {"live": ~F.col("archived"), "archive": F.col("archived"), "both": F.lit(True)}
     sides = [column for name, part in parts.items() for column in summed(name, ended & part, F.lit(1), hashed, hashed)]
     minute = F.date_trunc("minute", "made_at").alias("minute")
-    rows = deliveries.select(
-        F.lit(DELIVER).alias("hop"), "destination", "subscription", minute, "id", "status", "archived"
-    )
-    sums = rows.groupBy(*KEY).agg(F.bool_or(F.col("status").isin(*OPEN)).alias("unfinished"), *sides)
+    hop = F.when(F.col("subscription") == WHOLE, PUBLISH).otherwise(DELIVER).alias("hop")
+    rows = deliveries.select(hop, "destination", "subscription", minute, "id", "status", "generation", "archived")
+    marks = {"unfinished": status.isin(*OPEN), "notable": status.isin(*ENDED) | (F.col("generation") > 0)}
+    sums = rows.groupBy(*KEY).agg(*[F.bool_or(mark).alias(name) for name, mark in marks.items()], *sides)
     prints = [F.when(sums_of(name).number > 0, sums_of(name).print) for name in parts]
-    return sums.select(*KEY, "unfinished", F.array_compact(F.array(*prints)).alias("prints"))
+    return sums.select(*KEY, *marks, F.array_compact(F.array(*prints)).alias("prints"))
 
 
 def _differs(begun: dt.datetime) -> Column:
-    """Return whether the store has other ended deliveries than the ledger, where both must have them."""
+    """Return whether the store has others than the ledger, where both must have them, or something notable."""
     nothing = Sums(*[F.lit(0).cast(kind) for kind in _NOTHING]).print
     prints = F.when(F.size("prints") > 0, F.col("prints")).otherwise(F.array(nothing))
     is_known = F.when(F.col("compared").isNull(), F.col("minute") >= F.date_trunc("minute", F.lit(begun))).otherwise(
         F.col("remembered")
     )
-    here = F.coalesce("settled_print", nothing)
-    return (F.col("hop") == DELIVER) & is_known & ~F.array_contains(prints, here)
+    here = F.coalesce("kept_print", nothing)
+    differs = ~F.array_contains(prints, here) | F.coalesce("notable", F.lit(False))
+    return F.col("hop").isin(PUBLISH, DELIVER) & is_known & differs

@@ -7,12 +7,14 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from pipeline.transforms.deliveries import WHOLE
 from pipeline.transforms.ledgers import ACCEPT, DELIVER, KEY, PUBLISH
 
 EXPECTED: Final = "expected"
 SETTLED: Final = "settled"
 SEEN: Final = "seen"
 STORED: Final = "stored"
+UNSUBSCRIBED: Final = "unsubscribed"
 PENDING: Final = "pending"
 _LAST: Final = ("stage", "status", "attempt", "code", "reason", "transport", "node")
 # The order in which states of one generation follow each other (bus.domain.delivery.delivery.RANK).
@@ -33,7 +35,8 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
     """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
 
     ``says`` is ``expected``, ``seen`` or ``settled``: for the delivery itself with its ``status``, for a hop before it
-    since the message got further. Words about the publish hop are there for all messages of these buckets.
+    since the message got further. It is ``unsubscribed`` at the publish hop of a message that no subscription expects.
+    Words about the publish hop are there for all messages of these buckets.
     """
     words = events.select(
         "id",
@@ -51,7 +54,7 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Return what the store's deliveries (``transforms.deliveries``) say, in the same form."""
+    """Return what the store's messages and deliveries (``transforms.deliveries``) say, in the same form."""
     last = F.try_element_at("attempts", F.lit(-1))  # null for one that was never attempted
     attempt = F.struct(
         last["id"].alias("id"),
@@ -70,7 +73,7 @@ def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
         F.lit(None).cast("timestamp").alias("at"),
         stored.alias("stored"),
         F.inline(_stored_words()),
-    )
+    ).withColumn("stored", F.when(F.col("says") == STORED, F.col("stored")))
     nothing = F.struct(F.lit(None).cast("timestamp").alias("at"), *[_empty(name).alias(name) for name in _LAST])
     shaped = rows.select(*KEY, "id", "says", "generation", "at", nothing.alias("last"), "stored")
     return _within(shaped, buckets)
@@ -100,7 +103,7 @@ def _words() -> Column:
     nobody = F.size("expected") == 0
     accepted = F.concat(
         F.array(_word(ACCEPT, SETTLED), _word(PUBLISH, EXPECTED)),
-        F.when(nobody, F.array(_word(PUBLISH, SETTLED))).otherwise(_none()),
+        F.when(nobody, F.array(_word(PUBLISH, UNSUBSCRIBED))).otherwise(_none()),
         F.transform("expected", lambda name: _word(DELIVER, EXPECTED, name)),
     )
     further = F.array(_word(ACCEPT, SETTLED), _word(PUBLISH, SETTLED))
@@ -119,10 +122,15 @@ def _words() -> Column:
 
 
 def _stored_words() -> Column:
-    """Return what a delivery in the store says: that the message was accepted, and the delivery's state."""
+    """Return what a row of the store says: that the message was accepted, and the state of the message or delivery."""
     moved = (F.col("status") != PENDING) | (F.coalesce("reason", F.lit("")) != "") | F.col("deliver_at").isNotNull()
     here = F.array(_word(ACCEPT, SETTLED), _word(DELIVER, STORED, F.col("subscription")))
-    return F.when(moved, F.concat(here, F.array(_word(PUBLISH, SETTLED)))).otherwise(here)
+    whole = F.array(_word(ACCEPT, SETTLED), _word(PUBLISH, STORED))
+    return (
+        F.when(F.col("subscription") == WHOLE, whole)
+        .when(moved, F.concat(here, F.array(_word(PUBLISH, SETTLED))))
+        .otherwise(here)
+    )
 
 
 def _word(hop: str, says: str, subscription: Column | None = None) -> Column:

@@ -58,7 +58,7 @@ def ends_of(events: Iterable[Event]) -> list[tuple[str, str]]:
 
 
 def stored(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
-    """Return deliveries as the store has them; what is left out is that of one that is delivered."""
+    """Return deliveries as the store has them, and their messages; what is left out is as of one delivered."""
     given = []
     for row in rows:
         made_at = made_at_of(row["id"])
@@ -67,7 +67,14 @@ def stored(spark: SparkSession, rows: Sequence[dict[str, Any]]) -> DataFrame:
         more = {"made_at": made_at, "at": made_at, "deliver_at": None, "due_at": None, "attempts": [attempt]}
         known = {name: value for name, value in row.items() if name != "owned"}
         given.append({**plain, **more, "archived": False, **known})
-    return spark.createDataFrame(given, STORED)
+    return spark.createDataFrame([*given, *_messages_of(given)], STORED)
+
+
+def _messages_of(deliveries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of messages as a whole: all arrived."""
+    whole = {"subscription": "", "status": "arrived", "generation": 0, "attempts": []}
+    found = {(row["id"], row["destination"], row["archived"]): {**row, **whole} for row in deliveries}
+    return list(found.values())
 
 
 def witness(

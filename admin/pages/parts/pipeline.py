@@ -23,6 +23,8 @@ JOBS: Final = {
 VERDICTS: Final = {
     Verdict.RUNNING: Look(N_("at work"), "warn", "autorenew"),
     Verdict.PROVEN: Look(N_("proven"), "good", "verified"),
+    Verdict.EXPLAINED: Look(N_("accounted for, partly by the store alone"), "good", "verified"),
+    Verdict.UNSETTLED: Look(N_("not everything can be judged"), "warn", "pending"),
     Verdict.MISSING: Look(N_("deliveries are missing"), "bad", "error"),
     Verdict.CONTRADICTED: Look(N_("the store contradicts events"), "bad", "error"),
     Verdict.UNHEARD: Look(N_("nothing to judge yet"), "wait", "schedule"),

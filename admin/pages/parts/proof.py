@@ -20,6 +20,8 @@ from bus.sentences import N_
 _HEIGHT: Final = "230px"
 _SENTENCES: Final = {
     Verdict.PROVEN: N_("Nothing is lost: each expected delivery is accounted for"),
+    Verdict.EXPLAINED: N_("Nothing is lost, but some of it is told by the store alone and not by events"),
+    Verdict.UNSETTLED: N_("Nothing is known to be lost, but not everything can be judged"),
     Verdict.MISSING: N_("Deliveries are missing"),
     Verdict.CONTRADICTED: N_("Nothing is missing, but the store contradicts what events tell"),
     Verdict.UNHEARD: N_("Nothing can be judged yet: messages are too young, or no process was heard since"),
@@ -42,6 +44,7 @@ _KINDS: Final = {
     "contradicted": N_("contradicted"),
     "missing": N_("missing"),
 }
+_OF_MESSAGES: Final = {"accept": N_("no receiver accepted it"), "publish": N_("none; the store lost the message")}
 _FINDINGS: Final = {"missing": N_("missing"), "store_behind": N_("the store is behind")}
 
 
@@ -164,7 +167,7 @@ def _finding(viewer: Viewer, each: Found) -> dict[str, object]:
         "key": f"{each.id}/{each.subscription}",
         "message": place(each.id, f"/admin/messages/{each.id}", mono=True),
         "destination": place(each.destination, f"/admin/destinations/{each.destination}"),
-        "subscription": text(each.subscription or t("no receiver accepted it")),
+        "subscription": text(each.subscription or t(_OF_MESSAGES.get(each.hop, "–"))),
         "finding": badge(t(_FINDINGS.get(each.finding, N_("missing"))), "bad"),
         "event": text(each.last_event or t("no event tells of it"), cut=True),
         "stored": text(each.stored or "–", cut=True),
@@ -199,7 +202,7 @@ def _gap(viewer: Viewer, key: int, gap: Gap) -> dict[str, object]:
         "key": str(key),
         "node": text(gap.node, title=gap.emitter),
         "after": moment(viewer, gap.after) if gap.after else text(viewer.t("its start")),
-        "until": moment(viewer, gap.until),
+        "until": moment(viewer, gap.until) if gap.until else text(viewer.t("did not end in order")),
         "blocks": number(count(gap.blocks)),
         "events": number(count(gap.events)),
     }

@@ -30,7 +30,7 @@ def summary(missing: list[Finding], contradicted: list[Finding], *, bars: int = 
     counts = {"buckets": 2**40, "expected": 2**40, "under_way": 3, "held": 4, "missing": 2}
     hop = {"states": dict.fromkeys(STATES, 2**40), "verdicts": dict.fromkeys(VERDICTS, 2**40), **counts}
     shown = [Bar(AT, dict.fromkeys(STATES, 2**40), 2**40)] * bars
-    lost = [Gap("e" * 300, "节" * 512, None, AT, 2**40, 2**40)] * gaps
+    lost = [Gap("e" * 300, "receiver", "节" * 512, None, AT, 2**40, 2**40)] * gaps
     return Summary("missing", AT, AT, True, 3, 0, dict.fromkeys(HOPS, hop), lost, 9, 8, missing, contradicted, shown)
 
 

@@ -246,7 +246,7 @@ def test_a_message_that_no_receiver_accepted_waits_with_its_producer_until_its_b
 
 
 def test_the_store_speaks_for_what_events_do_not_tell(together):
-    assert together.found("stored") == ["event_lost", "dead", "held", "missing", "missing"]
+    assert together.found("stored") == ["event_lost", "event_lost", "held", "missing", "missing"]
 
 
 def test_a_retry_that_nobody_owns_any_more_is_missing(together):
@@ -275,7 +275,7 @@ def test_what_is_past_its_retention_is_not_asked_of_the_store(together):
 
 
 def test_witnesses_that_contradict_each_other_are_told_so(together):
-    assert together.found("contradicted") == [*["store_behind"] * 5, "under_way", "settled", "settled", "under_way"]
+    assert together.found("contradicted") == [*["store_behind"] * 5, "under_way", "under_way", "settled", "under_way"]
     assert together.bucket("contradicted").verdict == "contradicted"
 
 
