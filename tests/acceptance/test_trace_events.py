@@ -63,6 +63,8 @@ def test_every_stage_tells_and_the_ledgers_agree(
     assert sums(found, "accepted") == sums(found, "expected", "billing") == sums(found, "delivered", "billing")
     assert gaps(found) == 0
     assert {block.role.split("+")[0] for block in found} == {"dispatcher", "producer"}
+    (*earlier, last) = [block for block in found if block.role != "producer"]
+    assert (last.last, any(block.last for block in earlier), earlier[0].seq) == (True, False, 1)
     assert not any((tmp_path / "spool").glob("events/*"))
 
 
@@ -118,6 +120,7 @@ def test_a_kill_leaves_whole_lines_and_loses_the_last_moment_only(
     found = blocks(bus.data)
     assert gaps(found) == 0
     before = [block for block in found if block.emitter == min(block.emitter for block in found)]
+    assert not any(block.last for block in before)
     lost = set(acknowledged) - set(ids(told(found, Stage.ACCEPTED)))
     assert len(lost) < len(acknowledged)
     assert all(id_time(message_id) > before[-1].at - SLACK for message_id in lost)
