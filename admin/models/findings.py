@@ -70,7 +70,7 @@ class NormsBody(Body):
 class ShortfallBody(Body):
     """How many deliveries of a subscription are missing, or contradicted; ``since`` and ``until`` are of their ids.
 
-    Without a subscription they are messages that were sent and that no receiver accepted.
+    Without a subscription they are messages that no receiver accepted, or that the store lost.
     """
 
     destination: Code

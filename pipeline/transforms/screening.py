@@ -96,7 +96,7 @@ def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
         *_LANE,
         F.when(of_whole, whole).otherwise(single).alias("marks"),
         _bit(settles & (status == "delivered"), 1).alias("delivered"),
-        F.when(settles, _standing()).alias("told"),
+        F.when(settles | (stage == "handed"), _standing()).alias("told"),
         F.lit(None).cast("bigint").alias("stored"),
     )
 
@@ -133,7 +133,8 @@ def _is_plain(*, asked: bool) -> Column:
     told, stored = F.col("told"), F.col("stored")
     ended = _has(_ACCEPTED) & F.coalesce(told % _RANKS >= _LEAST_CLOSED, F.lit(False)) & (F.col("delivered") <= 1)
     if asked:
-        agrees = (stored >= told) & (stored % _RANKS >= _LEAST_CLOSED)
+        is_of_one_generation = F.floor(stored / _RANKS) == F.floor(told / _RANKS)
+        agrees = (stored >= told) & (stored % _RANKS >= _LEAST_CLOSED) & is_of_one_generation
         ended &= F.coalesce(agrees, ~F.col("remembered"))
         published &= F.coalesce(stored == _KEPT, ~F.col("remembered"))
     return accepted & (~F.col("publishes") | published) & (~F.col("delivers") | ended)

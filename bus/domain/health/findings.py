@@ -70,7 +70,7 @@ class Deviations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof found of a subscription; without one, messages that were sent and that no receiver accepted.
+    """What a proof found of a subscription; without one, of messages that no receiver accepted, or that the store lost.
 
     Attributes
     ----------

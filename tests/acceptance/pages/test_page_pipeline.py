@@ -55,10 +55,14 @@ def proof(message_id: str, verdict: str = "missing") -> dict[str, Any]:
         "hops": [{"hop": hop, "buckets": 3, "expected": 1000, **hops} for hop in ("accept", "publish", "deliver")],
         "found": [
             {**found, "id": message_id, "finding": "missing", "last_event": "published kafka", "stored": "pending"},
-            {**found, "id": "lost-2", "subscription": "", "finding": "missing"},
+            {**found, "id": "lost-2", "subscription": "", "hop": "accept", "finding": "missing"},
+            {**found, "id": "lost-4", "subscription": "", "hop": "publish", "finding": "missing"},
             {**found, "id": "late-3", "finding": "store_behind", "last_event": "settled delivered"},
         ],
-        "gaps": [{"emitter": "e-1", "node": "host:8700", "until": NOW, "blocks": 2, "events": 0}],
+        "gaps": [
+            {"emitter": "e-1", "node": "host:8700", "until": NOW, "blocks": 2, "events": 0},
+            {"emitter": "e-2", "node": "host:8701", "after": NOW, "blocks": 0, "events": 0},
+        ],
         "bars": [{"start": NOW, "states": {"final": 2, "open": 1}, "missing": 1}],
     }
 
@@ -104,15 +108,17 @@ def test_every_state_of_it_is_shown_and_a_run_is_wanted(look: Look, open_bus: Bu
     expect(page.get_by_role("alert").get_by_text("the disk is full")).to_be_visible()
     page.get_by_role("link", name="See what it rests on").click()
     expect(page.get_by_role("heading", name="Last proof")).to_be_visible()
-    expect(page.get_by_text("598 more are in the table findings of the lake.")).to_be_visible()
+    expect(page.get_by_text("597 more are in the table findings of the lake.")).to_be_visible()
     expect(page.get_by_text("no receiver accepted it")).to_be_visible()
+    expect(page.get_by_text("none; the store lost the message")).to_be_visible()
+    expect(page.get_by_text("did not end in order")).to_be_visible()
     expect(page.get_by_text("the store is behind")).to_be_visible()
     assert not looker.findings()
     page.get_by_role("link", name=message_id).click()
     expect(page).to_have_url(f"{open_bus.url}/admin/messages/{message_id}")
 
 
-@pytest.mark.parametrize("verdict", ["proven", "missing", "contradicted", "unheard"])
+@pytest.mark.parametrize("verdict", ["proven", "explained", "unsettled", "missing", "contradicted", "unheard"])
 def test_it_is_chinese_and_fits_a_narrow_window(look: Look, open_bus: BusProcess, verdict: str) -> None:
     runs = [run(number, each, figures={"expected": 5, "missing": 0}) for number, each in enumerate(Verdict, start=1)]
     tell(open_bus, state(*runs))

@@ -35,8 +35,10 @@ KINDS = read_kinds()
 
 @dataclasses.dataclass
 class Proven:
-    """What a proof said of each kind."""
+    """What a proof of a ``lake`` at a time (ms) said of each kind."""
 
+    lake: Lake
+    now: int
     planted: Mapping[str, Planted]
     buckets: Mapping[str, list[dict[str, Any]]]
     findings: Mapping[str, set[str]]
@@ -109,12 +111,23 @@ def proven_of(spark: SparkSession, lake: Lake, planting: Planting, summary: Summ
         findings[row.id].add(f"{row.hop}: {row.finding}")
     for gap in summary.gaps:
         gaps[gap.emitter].append(gap)
-    return Proven({each.kind.name: each for each in planting.planted}, buckets, findings, gaps, summary)
+    return Proven(
+        lake, planting.now, {each.kind.name: each for each in planting.planted}, buckets, findings, gaps, summary
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_proof_says_what_is_listed(proven: Proven, kind: Kind) -> None:
     assert (proven.verdict(kind), proven.found(kind)) == (kind.verdict, [kind.finds] * 2)
+
+
+@pytest.mark.proof
+def test_a_proof_that_leaves_out_what_is_plainly_done_says_the_same(
+    spark: SparkSession, proven: Proven, address: str
+) -> None:
+    plan = Plan(moment(proven.now + 1), complete=True, screens=True)
+    with small_run(spark), summarized(spark, proven.lake, address, plan, charts=False) as summary:
+        assert (summary.verdict, summary.news) == ("missing", 0)
 
 
 def test_each_loss_is_listed_once_and_none_is_proven() -> None:

@@ -120,11 +120,14 @@ def proof(facts: Facts) -> Iterator[Alarm]:
 def _missing(one: Shortfall) -> Alarm:
     if not one.subscription:
         what = sentence(
-            "{count} messages to {destination} were sent, and no receiver accepted them",
+            "{count} messages to {destination} are missing: no receiver accepted them, or the store lost them",
             count=one.missing,
             destination=one.destination,
         )
-        step = sentence("their producers alone have them: bus spool ls where they run, and bus spool drain")
+        step = sentence(
+            "bus pipeline reconcile --lake LAKE --store STORE lists them; what no receiver accepted is with its "
+            "producers: bus spool ls where they run, and bus spool drain"
+        )
         return _alarm("proof", "missing", one, what, step)._replace(severity=_MISSING, cause=CAUSE)
     what = sentence(
         "a proof misses {count} deliveries to {name} of {destination}: nothing tells what became of them",
@@ -136,6 +139,13 @@ def _missing(one: Shortfall) -> Alarm:
 
 
 def _contradicted(one: Shortfall) -> Alarm:
+    if not one.subscription:
+        what = sentence(
+            "of {count} accepted messages to {destination} the store has no more than outcomes",
+            count=one.contradicted,
+            destination=one.destination,
+        )
+        return _alarm("proof", "contradicted", one, what, _AGAIN)._replace(cause=CAUSE)
     what = sentence(
         "of {count} deliveries to {name} of {destination} events tell an end that the store does not have",
         count=one.contradicted,

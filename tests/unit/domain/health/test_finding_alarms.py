@@ -163,19 +163,22 @@ def test_a_subscription_that_has_a_trouble_of_its_own_is_why_its_norms_are_out()
 
 
 def test_what_a_proof_misses_is_critical_and_what_it_contradicts_a_warning() -> None:
-    told = found(shortfall(missing=3, contradicted=2), shortfall("", missing=1))
+    told = found(shortfall(missing=3, contradicted=2), shortfall("", missing=1, contradicted=4))
     assert {one.key: (one.severity, one.cause) for one in told} == {
         "proof:missing@orders/shop": (Severity.CRITICAL, "proof"),
         "proof:missing@orders": (Severity.CRITICAL, "proof"),
         "proof:contradicted@orders/shop": (Severity.WARNING, "proof"),
+        "proof:contradicted@orders": (Severity.WARNING, "proof"),
     }
     texts = {one.subject: (str(one.what), str(one.next_step)) for one in told}
     what, step = texts["missing@orders/shop"]
     assert what == "a proof misses 3 deliveries to shop of orders: nothing tells what became of them"
     assert "bus pipeline reconcile --lake LAKE --store STORE --repair --tell" in step
     what, step = texts["missing@orders"]
-    assert what == "1 messages to orders were sent, and no receiver accepted them"
+    assert what == "1 messages to orders are missing: no receiver accepted them, or the store lost them"
     assert "bus spool drain" in step
+    what, _ = texts["contradicted@orders"]
+    assert what == "of 4 accepted messages to orders the store has no more than outcomes"
     what, _ = texts["contradicted@orders/shop"]
     assert what == "of 2 deliveries to shop of orders events tell an end that the store does not have"
 
