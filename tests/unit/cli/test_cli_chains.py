@@ -65,7 +65,7 @@ def test_a_chain_is_a_row_of_segments_with_what_blocks_below(cli: Cli, bus: Fake
 def test_a_group_that_lost_its_disks_is_marked(cli: Cli, bus: FakeBus) -> None:
     telling(bus, asyncio.run(answer("lost disks")))
     told = cli("ordering", "show", "orders").out
-    assert "[g1 #103, lost its disks: billing ? waiting, mail drained] -> [g2 #110, takes messages:" in told
+    assert "[g1 #103, lost its disks: billing ? queued, mail drained] -> [g2 #110, accepts messages:" in told
     assert "blocked   group g1 lost its disks: what it took of orders from 2023-11-14T22:13:20.000Z to ?" in told
 
 

@@ -248,7 +248,7 @@ def test_an_error_of_the_system_has_no_number(cli: Cli, monkeypatch: pytest.Monk
     monkeypatch.setattr("bus.cli.contexts.write_whole", full)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     ran = cli("context", "set", "x", "--server", "http://127.0.0.1:1")
-    assert (ran.code, ran.err) == (1, f"error: {tmp_path}/pier/contexts.json: no space left on device\n")
+    assert (ran.code, ran.err) == (1, f"error: no space left on device: {tmp_path}/pier/contexts.json\n")
 
 
 def test_as_a_program() -> None:

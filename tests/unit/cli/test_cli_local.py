@@ -155,7 +155,7 @@ def test_the_doctor_goes_on_where_a_directory_is_closed_to_who_asks(
     monkeypatch.setattr("bus.cli.commands.doctor.opened", closed)
     ran = cli("doctor", "--data", str(tmp_path))
     assert ran.code == 1
-    assert f"FAIL  permissions: cannot read {tmp_path}: Permission denied" in ran.out
+    assert f"FAIL  permissions: cannot read {tmp_path}: permission denied: {tmp_path}" in ran.out
     assert "ok    store: ok" in ran.out
 
 
