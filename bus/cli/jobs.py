@@ -9,7 +9,7 @@ import typer
 
 from bus.cli.api import Api
 from bus.cli.outcomes import POLL_SECONDS, conclude
-from bus.cli.output import print_json, progress
+from bus.cli.output import counted, print_json, progress
 from bus.cli.tables import Table
 
 SAMPLE: Final = ("id", "destination", "status", "biz_id", "received_at")
@@ -24,7 +24,7 @@ def show_preview(found: dict[str, Any], table: Table | None, told: str) -> int:
         print_json(found)
     else:
         table.show(found["sample"])
-        typer.echo(f"{found['count']} deliveries would be {told}")
+        typer.echo(f"{counted(found['count'], 'delivery', 'deliveries')} would be {told}")
         if not found.get("complete", True):
             typer.echo(f"messages before {found['counted_since']} are not counted", err=True)
     return 0

@@ -64,6 +64,11 @@ def print_fields(fields: Mapping[str, object]) -> None:
         sys.stdout.write(f"{name:<{width}}  {plain(value)}\n")
 
 
+def counted(count: int, one: str, many: str) -> str:
+    """Return a number with its noun, such as "1 message" and "2 messages"."""
+    return f"{count} {one if count == 1 else many}"
+
+
 def plain(value: Any) -> str:
     """Return a value as one line without control characters, since its source may be untrusted."""
     if value is None:

@@ -17,7 +17,7 @@ from bus.cli.api import Api
 from bus.cli.commands.serving import server_extra
 from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, AsJson, Server
-from bus.cli.output import console, plain, print_json
+from bus.cli.output import console, counted, plain, print_json
 from bus.cli.permissions import close, opened
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
 from bus.network.error_texts import error_text
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FORBIDDEN: Final = 403
 _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
 _AS_OWNER: Final = "run bus doctor as the owner of the directory"
-_LACKED: Final = "are for a subscription that does not exist"
+_UNCONFIGURED: Final = "for a subscription that does not exist"
 _LACKING: Final = "create the subscription again, or discard them: bus doctor --accept-empty-store"
 _BRING_BACK: Final = "restore its brokers; see docs/ordering.md, Operating a strict order"
 _OLDEST_SQLITE: Final = (3, 51, 3)
@@ -159,7 +159,8 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
         return Check(name, ok=False, detail=f"cannot read {directory}: {error_text(error)}", do=_AS_OWNER)
     if not found:
         return Check(name, ok=True, detail=f"only the owner can read {directory}")
-    said = f"other users can read {len(found)} files and directories in {directory}"
+    many = counted(len(found), "file or directory", "files and directories")
+    said = f"other users can read {many} in {directory}"
     if not mend:
         return Check(
             name, ok=False, detail=f"{said}, such as {found[-1]}", do=f"bus doctor --close-directory --data {directory}"
@@ -168,7 +169,7 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
         close(found)
     except OSError as error:
         return Check(name, ok=False, detail=f"{said}: {error_text(error)}", do=_AS_OWNER)
-    return Check(name, ok=True, detail=f"restricted {len(found)} files and directories in {directory} to the owner")
+    return Check(name, ok=True, detail=f"restricted {many} in {directory} to the owner")
 
 
 def _spools(directory: Path) -> list[Check]:
@@ -184,7 +185,8 @@ def _spools(directory: Path) -> list[Check]:
         except SpoolError as error:
             checks.append(Check(name, ok=False, detail=str(error), do=_DAMAGED))
             continue
-        detail = f"{found.records} records" + (f", {found.damaged} damaged records set aside" if found.damaged else "")
+        damaged = counted(found.damaged, "damaged record", "damaged records")
+        detail = counted(found.records, "record", "records") + (f", {damaged} set aside" if found.damaged else "")
         checks.append(Check(name, not found.damaged, detail, _DAMAGED if found.damaged else ""))
         checks += _foreign(found)
     return checks
@@ -198,7 +200,7 @@ def _foreign(overview: Overview) -> list[Check]:
         Check(
             f"stream {found.lane}/{found.consumer}",
             False,
-            f"{found.records} records of {overview.directory} {_LACKED}",
+            f"{counted(found.records, 'record', 'records')} in {overview.directory} {_UNCONFIGURED}",
             _LACKING,
         )
         for found in overview.consumers

@@ -16,7 +16,7 @@ from bus.cli.api import Api, cut_off
 from bus.cli.commands.configuring import exported
 from bus.cli.grouping import grouped
 from bus.cli.options import AsJson, Output, Server, read_time
-from bus.cli.output import print_json, progress
+from bus.cli.output import counted, print_json, progress
 from bus.errors import ConfigurationError
 
 _PAGE: Final = 500
@@ -167,7 +167,7 @@ def export(
     if as_json:
         print_json({"file": output, **done})
     elif output != "-":
-        count = f"{done['count']} messages, " if done["count"] is not None else ""
+        count = f"{counted(done['count'], 'message', 'messages')}, " if done["count"] is not None else ""
         typer.echo(f"{output}: {count}{done['bytes']} bytes")
 
 

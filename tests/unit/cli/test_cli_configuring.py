@@ -131,23 +131,27 @@ FIGURES = {"waiting": 7, "oldest": "2026-01-31T12:00:00.000Z", "retrying": 3}
 def test_a_subscription_has_its_state_its_queue_and_its_last_error(cli: Cli, bus: FakeBus) -> None:
     errors = [
         {"destination": "orders", "subscription": name, "signature": text, "last_seen": f"2026-01-31T12:00:0{second}Z"}
+        | {"sample": name}
         for name, text, second in [("shop", "503", 2), ("shop", "timed out", 1), ("mail", "404", 3)]
     ]
     bus.on("GET", SHOP, {"name": "shop"})
     bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}, {"name": "mail"}], "next": None})
     bus.on("GET", "/api/v1/conditions", {"items": [CONDITION | FIGURES], "next": None})
     bus.on("GET", "/api/v1/failures", {"items": errors, "complete": True})
+    bus.on("GET", "/api/v1/messages/shop", {"deliveries": [{"subscription": "shop", "reason": "HTTP 503 in 2 s"}]})
     wanted = "state,queued,oldest_queued,retrying,last_error"
     _, shop, mail = cli("subscription", "list", "orders", "--columns", wanted).out.splitlines()
-    assert shop == "unreachable: HTTP 503\t7\t2026-01-31T12:00:00.000Z\t3\t503"
+    assert shop == "unreachable: HTTP 503\t7\t2026-01-31T12:00:00.000Z\t3\tHTTP 503 in 2 s"
     assert mail == "-\t-\t-\t-\t-"
     shown = dict(line.split("  ", 1) for line in cli("subscription", "show", "orders", "shop").out.splitlines())
     assert {name: value.strip() for name, value in shown.items()} == {
         "name": "shop", "state": "unreachable: HTTP 503", "queued": "7", "oldest_queued": FIGURES["oldest"],
-        "retrying": "3", "last_error": "503",
+        "retrying": "3", "last_error": "HTTP 503 in 2 s",
     }  # fmt: skip
     condition = cli("subscription", "show", "orders", "shop", "--json").json["condition"]
-    assert (condition["state"], condition["last_error"]["signature"]) == ("breaker_open", "503")
+    assert (condition["state"], condition["last_error"]) == ("breaker_open", "HTTP 503 in 2 s")
+    bus.on("GET", "/api/v1/messages/shop", (404, {"detail": "past its retention", "status": 404}))
+    assert cli("subscription", "show", "orders", "shop", "--json").json["condition"]["last_error"] == "503"
 
 
 def test_subscriptions_are_listed_while_the_store_is_down(cli: Cli, bus: FakeBus) -> None:

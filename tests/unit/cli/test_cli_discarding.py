@@ -60,7 +60,7 @@ def test_where_nobody_can_be_asked_nothing_is_dropped(cli: Cli, preview: FakeBus
     ran = cli("discard", "orders", "coupons")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines() == [
-        "2 deliveries of orders/coupons will be canceled; they are not delivered unless they are resent",
+        "2 deliveries of orders/coupons will be canceled; not delivered unless resent",
         "error: nothing was discarded: no terminal for the confirmation (hint: confirm with --yes)",
     ]
     assert len(preview.asked) == 1

@@ -77,7 +77,7 @@ def test_an_export_goes_to_a_file(cli: Cli, bus: FakeBus, tmp_path: Path) -> Non
     file = tmp_path / "found.ndjson"
     ran = cli("export", *GIVEN, "-o", str(file), "--bodies")
     assert (ran.code, file.read_bytes()) == (0, WHOLE)
-    assert ran.out == f"{file}: 1 messages, {len(WHOLE)} bytes\n"
+    assert ran.out == f"{file}: 1 message, {len(WHOLE)} bytes\n"
     assert bus.asked[0].query == {**ASKED, "format": "ndjson", "bodies": "true"}
     assert list(tmp_path.iterdir()) == [file]
 

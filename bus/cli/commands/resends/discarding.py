@@ -11,6 +11,7 @@ from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
 from bus.cli.options import Output, Server
+from bus.cli.output import counted
 from bus.errors import ConfigurationError
 
 _PATH = "/api/v1/discards"
@@ -52,8 +53,9 @@ def discard(
 
 def _ask(found: dict[str, Any], whose: str) -> None:
     """Go on once a person agrees to what it takes; on a terminal alone."""
-    many = f"{found['count']} deliveries" if found["complete"] else f"more than {found['count']} deliveries"
-    sys.stderr.write(f"{many} of {whose} will be canceled; they are not delivered unless they are resent\n")
+    count = counted(found["count"], "delivery", "deliveries")
+    many = count if found["complete"] else f"more than {count}"
+    sys.stderr.write(f"{many} of {whose} will be canceled; not delivered unless resent\n")
     if not sys.stdin.isatty():
         raise ConfigurationError("nothing was discarded: no terminal for the confirmation", hint="confirm with --yes")
     typer.confirm(f"Discard {many} of {whose}?", abort=True, err=True)
