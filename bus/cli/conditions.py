@@ -65,7 +65,7 @@ def _errors(api: Api, groups: list[dict[str, Any]]) -> dict[tuple[str, str], str
 
 
 def _example(api: Api, group: dict[str, Any]) -> str:
-    """Return the error of the message that stands for a group; its signature if the message is not there any more."""
+    """Return the error of the message that stands for a group; its signature if the message does not exist any more."""
     try:
         deliveries = api.call("GET", message_path(group["sample"]))["deliveries"]
     except ReceiverRefused:

@@ -1,4 +1,4 @@
-"""Options that several commands take, written once as a dataclass."""
+"""Options of several commands, defined once as a dataclass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Result = TypeVar("Result")
 
 
 def grouped(command: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a command that has the fields of its dataclass parameters as options, in the place of each.
+    """Return a command with the fields of its dataclass parameters as options, in the place of each parameter.
 
-    A field is written as a parameter is, ``Annotated`` with its option and with a default; the command gets the
-    dataclass whole.
+    A field is defined like a parameter, ``Annotated`` with its option and with a default; the command is called with
+    the dataclass.
     """
     parameters = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, Any] = {

@@ -18,13 +18,13 @@ _ENDED: Final = ("done", "canceled")
 _KINDS: Final = {"resend": ("resending", "discarded"), "discard": ("discarding", "failed")}
 
 
-def show_preview(found: dict[str, Any], table: Table | None, told: str) -> int:
-    """Print the result of a dry run, as JSON if no table is given; ``told`` is the verb of the job."""
+def show_preview(found: dict[str, Any], table: Table | None, verb: str) -> int:
+    """Print the result of a dry run, as JSON if no table is given; ``verb`` is a participle such as resent."""
     if table is None:
         print_json(found)
     else:
         table.show(found["sample"])
-        typer.echo(f"{counted(found['count'], 'delivery', 'deliveries')} would be {told}")
+        typer.echo(f"{counted(found['count'], 'delivery', 'deliveries')} would be {verb}")
         if not found.get("complete", True):
             typer.echo(f"messages before {found['counted_since']} are not counted", err=True)
     return 0

@@ -37,11 +37,11 @@ def follow(
     Parameters
     ----------
     waiting
-        Of each message, the subscriptions whose deliveries are waited for.
+        The subscriptions of each message whose deliveries are waited for.
     items
-        What is known to have ended already.
+        Outcomes that are known already.
     table
-        None for JSON, which has ``more`` as well.
+        None for JSON, which also contains ``more``.
     """
     items = [*items, *_ended(api, waiting, wait)]
     counts = Counter(item["outcome"] for item in items)
@@ -71,7 +71,7 @@ def _ended(api: Api, waiting: Mapping[str, list[str]], wait: float) -> list[Item
 
 
 def _look(api: Api, message_id: str, open_: dict[str, list[str]], items: list[Item], *, is_over: bool) -> None:
-    """Move what has ended from ``open_`` to ``items``; all of it when the time is over."""
+    """Move completed deliveries from ``open_`` to ``items``; all of them if the time is over."""
     found = {each["subscription"]: each for each in api.call("GET", message_path(message_id))["deliveries"]}
     for name in list(open_[message_id]):
         delivery = found.get(name, {"status": "pending"})

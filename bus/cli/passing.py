@@ -1,4 +1,4 @@
-"""New messages of a destination, found by polling the store."""
+"""New messages of a destination, found by repeated searches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _REMEMBERED: Final = 20_000
 
 
 class Passing:
-    """Finds the messages of a destination that have come since a time (ms), each once.
+    """Finds the messages of a destination since a time (ms), each once.
 
-    One that its producer had for over a minute is not seen: what is asked for is what was sent lately.
+    A message that was in the spool of its producer for over a minute is not found: the search is for recent ones.
     """
 
     def __init__(self, api: Api, code: str, since: int) -> None:
@@ -26,12 +26,12 @@ class Passing:
         self._seen: dict[str, None] = {}
 
     def new(self) -> tuple[list[dict[str, Any]], bool]:
-        """Return those that are new, the oldest first, and whether there were more than are asked for at once.
+        """Return the new messages, oldest first, and whether there were more than one call returns.
 
         Raises
         ------
         ReceiverError
-            The bus does not answer, or refuses; the next call finds what came meanwhile.
+            The bus is unreachable, or refuses the call; the next call finds the messages that arrived meanwhile.
         """
         found: list[dict[str, Any]] = []
         cursor: str | None = None

@@ -1,4 +1,4 @@
-"""A check of the file permissions of a data or spool directory."""
+"""Files of a data or spool directory that other users than the owner can read or change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _OTHERS: Final = 0o077
-# What a bus of up to 64 processes keeps in its data directory; nothing else is looked at, whatever was given.
+# The files of a bus of up to 64 processes in its data directory; other files are never checked.
 _KEPT: Final = (
     *(
         "configuration",
@@ -30,23 +30,23 @@ _MARKS: Final = ("processes", "store")
 
 
 def opened(directory: Path) -> list[Path]:
-    """Return what is open to others: files, queues and directories that the bus made, the outermost first.
+    """Return the files and directories of the bus that other users can read or change, outermost first.
 
     Raises
     ------
     OSError
-        The directory is somebody else's, and closed to who asks.
+        The directory belongs to another user and is not readable.
     """
     return [path for path in _all(directory) if _mode(path) & _OTHERS]
 
 
 def close(paths: list[Path]) -> None:
-    """Leave them to their owner alone.
+    """Restrict files and directories to their owner.
 
     Raises
     ------
     OSError
-        They are somebody else's; those before are closed.
+        A file belongs to another user; those before it are restricted.
     """
     for path in paths:
         path.chmod(_mode(path) & ~_OTHERS)

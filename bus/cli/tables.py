@@ -28,7 +28,7 @@ class Table(NamedTuple):
     is_fitted
         Whether columns are left out if a terminal is too narrow for all, and times are shown to the second.
     is_wrapped
-        Whether sentences may take several lines on a terminal; nothing else does.
+        Whether sentences are wrapped at a terminal; other cells never are.
     """
 
     columns: Sequence[str]
@@ -36,9 +36,9 @@ class Table(NamedTuple):
     is_wrapped: bool
 
     def show(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Print rows under the names of the columns; a table without columns is not there.
+        """Print rows under the names of the columns; nothing for a table without columns.
 
-        Elsewhere than on a terminal one row is held at a time.
+        Except at a terminal, only one row is in memory at a time.
         """
         if not self.columns:
             return
@@ -64,7 +64,7 @@ class Table(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A column as it is drawn: how wide it would be, how narrow it may be, and how soon it is left out."""
+    """A column as it is drawn: its widest and narrowest width, and its rank; high ranks are hidden first."""
 
     name: str
     cells: Sequence[str]

@@ -14,14 +14,13 @@ from docs.site.markdown import code, shell, table, words
 _HEAD: Final = """\
 # The command line
 
-Written from the code: what `bus COMMAND --help` says, on one page. Every command takes `--help`. It exits 0 when it
-has done what it says, 1 after a failure, 2 for wrong usage, and then says why in one line on standard error, with
-what to do.
+Generated from the code: the text of `bus COMMAND --help`, on one page. Every command has `--help`. The exit code is 0
+for success, 1 for a failure and 2 for wrong usage. An error is one line on standard error, with a hint.
 """
 _COMMON: Final = {
     "as_json": "prints JSON",
-    "wide": "all columns of tables, though lines be longer than the terminal; without, those that fit are shown",
-    "columns": "these columns of tables alone, in this order: `a,b`",
+    "wide": "all columns of tables, even if lines are longer than the terminal; without it, the columns that fit",
+    "columns": "only these columns of tables, in this order: `a,b`",
     "address": "the address of the bus; `BUS_URL`, else that of the context, else `http://127.0.0.1:8700`",
     "api_key": "the key for the bus; `BUS_API_KEY`",
     "context": "the bus to use, see `bus context`; `BUS_CONTEXT`, else the context in use",
@@ -53,7 +52,7 @@ def _walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _common() -> list[str]:
     rows = [[code(option), text] for option, text in zip(_OPTIONS_OF_MANY, _COMMON.values(), strict=True)]
     return [
-        "Many commands have these options, which are not explained again:",
+        "Many commands have these options, which are not repeated below:",
         "",
         *table(("option", "it"), rows),
     ]

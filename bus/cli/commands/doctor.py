@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -30,7 +31,6 @@ _FORBIDDEN: Final = 403
 _DAMAGED: Final = "see docs/operations.md, Damaged files, and bus spool show"
 _AS_OWNER: Final = "run bus doctor as the owner of the directory"
 _UNCONFIGURED: Final = "for a subscription that does not exist"
-_LACKING: Final = "create the subscription again, or discard them: bus doctor --accept-empty-store"
 _BRING_BACK: Final = "restore its brokers; see docs/ordering.md, Operating a strict order"
 _OLDEST_SQLITE: Final = (3, 51, 3)
 
@@ -72,13 +72,13 @@ def doctor(
     """
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
-    if settings is not None and not server.is_chosen:
-        server = replace(server, address=_own_url(settings))
+    if settings is not None and not server.is_chosen and (own := _own_url(settings)) != DEFAULT_URL:
+        server = replace(server, address=own)
     if accept_empty_store or keep_configuration:
         _choose(server, accept=accept_empty_store, keep=keep_configuration)
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
     if place is not None:
-        checks += [_permissions(place, mend=close_directory), *_spools(place)]
+        checks += [_permissions(place, mend=close_directory), *_spools(place, server)]
     if settings is not None and settings.zookeeper:
         checks.append(_coordinator(settings))
     if settings is not None and (settings.kafka_groups or settings.rabbitmq_groups):
@@ -116,7 +116,7 @@ def _sqlite() -> Check:
 
 
 def _configuration(config: Path | None) -> tuple[Check, Settings | None]:
-    """Check the settings as a start of the bus does; returns them as well."""
+    """Check the settings as at the start of a bus; returns them as well."""
     if importlib.util.find_spec("pydantic_settings") is None:
         if config is None:
             return Check("server extra", ok=True, detail="not installed: client commands only"), None
@@ -172,7 +172,7 @@ def _permissions(directory: Path, *, mend: bool) -> Check:
     return Check(name, ok=True, detail=f"restricted {many} in {directory} to the owner")
 
 
-def _spools(directory: Path) -> list[Check]:
+def _spools(directory: Path, server: Server) -> list[Check]:
     """Check the local queues in a directory, of any owner."""
     from bus.spool.inspect import Inspection, spools  # noqa: PLC0415
 
@@ -188,20 +188,21 @@ def _spools(directory: Path) -> list[Check]:
         damaged = counted(found.damaged, "damaged record", "damaged records")
         detail = counted(found.records, "record", "records") + (f", {damaged} set aside" if found.damaged else "")
         checks.append(Check(name, not found.damaged, detail, _DAMAGED if found.damaged else ""))
-        checks += _foreign(found)
+        checks += _foreign(found, server)
     return checks
 
 
-def _foreign(overview: Overview) -> list[Check]:
+def _foreign(overview: Overview, server: Server) -> list[Check]:
     from bus.cli.commands.files.foreign import Foreign  # noqa: PLC0415
 
     foreign = Foreign(overview.directory)
+    command = shlex.join(["bus", "doctor", "--accept-empty-store", *server.options])
     return [
         Check(
             f"stream {found.lane}/{found.consumer}",
             False,
             f"{counted(found.records, 'record', 'records')} in {overview.directory} {_UNCONFIGURED}",
-            _LACKING,
+            f"create the subscription again, or discard them: {command}",
         )
         for found in overview.consumers
         if found.records and foreign.has(found)

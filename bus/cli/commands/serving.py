@@ -56,7 +56,7 @@ def up(
     processes: Processes = None,
     config: Config = None,
     as_json: AsJson = False,
-    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - an option of every command
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run all roles of the bus in one process.
@@ -79,7 +79,7 @@ def run(
     port: Port = None,
     config: Config = None,
     as_json: AsJson = False,
-    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - an option of every command
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> int:
     """Run one role of the bus.

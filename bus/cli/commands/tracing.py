@@ -23,7 +23,7 @@ _MOST: Final = 50
 _SEVERAL: Final = 1
 _COLUMNS: Final = ("id", "destination", "status", "biz_id", "source", "received_at")
 _FAILING: Final = ("retrying", "parked", "dead")
-_CALLED: Final = {"road": "transport"}  # what is stored keeps its name
+_CALLED: Final = {"road": "transport"}  # stored attempts contain the old name
 
 
 @grouped
@@ -159,7 +159,7 @@ def _held(delivery: dict[str, Any]) -> str:
 
 
 def _attempt(attempt: dict[str, Any]) -> Text:
-    known = (attempt.get("status_code"), attempt.get("error"))  # both where a batch was taken without this message
+    known = (attempt.get("status_code"), attempt.get("error"))  # both if a batch was accepted without this message
     ended = plain(": ".join(str(part) for part in known if part) or "no response")
     line = _line("", attempt.get("started_at"), f"#{attempt.get('n')}", ended, f"{attempt.get('duration_ms')} ms")
     phases = attempt.get("phases") or {}

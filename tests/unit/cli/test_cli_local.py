@@ -204,6 +204,13 @@ def test_the_doctor_without_a_bus(cli: Cli) -> None:
     assert "FAIL  bus: cannot reach http://127.0.0.1:9: connection refused by 127.0.0.1:9 -> " in ran.out
 
 
+def test_the_doctor_without_a_bus_at_the_default_address(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BUS_URL")
+    monkeypatch.setattr("bus.cli.options.DEFAULT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("bus.cli.commands.doctor.DEFAULT_URL", "http://127.0.0.1:9")
+    assert "-> start one with: bus up; or give --server\n" in cli("doctor").out
+
+
 def test_the_doctor_with_another_server(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/healthz", {})
     bus.on("GET", "/readyz", [])

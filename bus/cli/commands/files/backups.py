@@ -38,7 +38,7 @@ def backup(
         bool, typer.Option("--with-secrets", help="Include keys and passwords of the settings, unencrypted.")
     ] = False,
     as_json: AsJson = False,
-    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - an option of every command
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Back up a bus, running or stopped, to a folder.
@@ -73,7 +73,7 @@ def restore(
         bool, typer.Option("--store-only", help="Only the store was lost: keep the queues in the directory.")
     ] = False,
     as_json: AsJson = False,
-    address: ServerUrl = "",  # noqa: ARG001 - every command takes it
+    address: ServerUrl = "",  # noqa: ARG001 - an option of every command
     api_key: ApiKey = "",  # noqa: ARG001
 ) -> None:
     """Restore a backup into an empty data directory.

@@ -31,7 +31,7 @@ _STREAM: Final = ("stream", "consumer", "records", "oldest", "unconfigured")
 def list_spools(
     directory: Directory,
     output: Output,
-    server: Server,  # noqa: ARG001 - every command takes it
+    server: Server,  # noqa: ARG001 - an option of every command
 ) -> None:
     """List the queues in a directory, with their records.
 
@@ -47,8 +47,8 @@ def list_spools(
     if output.as_json:
         print_json({"items": items, "next": None})
         return
-    nobody = dict.fromkeys(_STREAM)
-    table.show([item | nobody | consumer for item in items for consumer in item["consumers"] or [{}]])
+    empty = dict.fromkeys(_STREAM)
+    table.show([item | empty | consumer for item in items for consumer in item["consumers"] or [{}]])
 
 
 def _found(directory: Path) -> list[Path]:
@@ -96,7 +96,7 @@ def show_spool(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of records of each stream.")] = 20,
     *,
     output: Output,
-    server: Server,  # noqa: ARG001 - every command takes it
+    server: Server,  # noqa: ARG001 - an option of every command
 ) -> None:
     """Show the oldest records of each stream.
 

@@ -52,7 +52,7 @@ def discard(
 
 
 def _ask(found: dict[str, Any], whose: str) -> None:
-    """Go on once a person agrees to what it takes; on a terminal alone."""
+    """Ask for confirmation; raises without a terminal."""
     count = counted(found["count"], "delivery", "deliveries")
     many = count if found["complete"] else f"more than {count}"
     sys.stderr.write(f"{many} of {whose} will be canceled; not delivered unless resent\n")

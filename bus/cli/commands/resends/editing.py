@@ -1,4 +1,4 @@
-"""``bus resend ID --edit FILE``: a message of its own with another body, in place of one that cannot be delivered."""
+"""``bus resend ID --edit FILE``: a new message with another body, in place of one that cannot be delivered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bus.cli.tables import Table
 
 
 class Asked(NamedTuple):
-    """How messages that are named are resent; ``table`` shows what came of it, None for JSON."""
+    """The options of a resend by id; ``table`` prints the outcomes, None for JSON."""
 
     subscription: str | None
     reason: str
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
 
 
 def edit(api: Api, message_id: str, file: str, asked: Asked) -> int:
-    """Make a message of another one with the body that a file has, and follow it to its end."""
+    """Create a message from another one with the body in a file, and wait for its outcome."""
     if not asked.reason:
         raise typer.BadParameter("an edit needs a reason", param_hint="--reason")
     with opened(file) as stream:
@@ -43,5 +43,5 @@ def edit(api: Api, message_id: str, file: str, asked: Asked) -> int:
 
 
 def allowing(reorder: bool) -> dict[str, bool]:
-    """Return what is asked of the API beside the rest; an older bus does not know the word."""
+    """Return the field of a request that permits another order; none by default."""
     return {"reorder": True} if reorder else {}

@@ -16,7 +16,7 @@ from bus.cli.options import Output, Server
 from bus.cli.outcomes import COLUMNS, Item, follow
 from bus.errors import ReceiverRefused
 
-# Refusals that concern one message: it or the subscription is not there, or a delivery is on its way.
+# Refusals of a single message: it or the subscription does not exist, or a delivery is pending.
 _REFUSED: Final[dict[int | None, str]] = {NOT_FOUND: "missing", 409: "pending"}
 
 
@@ -81,7 +81,7 @@ def _check(messages: list[str], given: dict[str, str], steering: Steering, edite
 
 
 def _resend_some(api: Api, ids: list[str], asked: Asked) -> int:
-    """Resend messages one by one and show how each ended."""
+    """Resend messages one by one and print the outcomes."""
     body = {"subscriptions": [asked.subscription] if asked.subscription else None} | allowing(asked.reorder)
     waiting: dict[str, list[str]] = {}
     items: list[Item] = []
@@ -104,7 +104,7 @@ def _resend_some(api: Api, ids: list[str], asked: Asked) -> int:
 
 
 def _first_of(refusals: list[ReceiverRefused], asked: int) -> ReceiverRefused:
-    """Return one error for all refusals: how many there are, and the first of them."""
+    """Return one error for all refusals: their number and the first one."""
     first = refusals[0]
     if asked == 1:
         return first
