@@ -53,11 +53,13 @@ $(LOCKED): pyproject.toml constraints.txt | $(STAMP)
 	$(BIN)/python -m tests.supply lock
 	@touch $(LOCKED)
 
-check: $(STAMP) $(LOCKED) ## Lint, types, direction of imports; the lock, licences and known faults of what is installed.
+check: $(STAMP) $(LOCKED) ## Lint, types, direction of imports, wording, spelling; the lock, licences and known faults of what is installed.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.language
+	$(BIN)/codespell
 	$(BIN)/python -m tests.supply licences
 	$(BIN)/python -m tests.supply audit
 

@@ -1,40 +1,40 @@
 """Every error the bus raises, as one tree.
 
     BusError
-    ├── ConfigurationError      a setting is impossible; the start stops
+    ├── ConfigurationError      a setting is invalid; the process does not start
     ├── InvalidMessage          the message itself is wrong; sending it again cannot help
-    │   ├── InvalidDestination  no such code, or not a possible code
+    │   ├── InvalidDestination  the code is unknown or malformed
     │   ├── MessageTooLarge     over the limit in bytes
     │   └── WrongType           an argument of another type than a call takes; a TypeError too
     ├── SpoolError              a local file queue
     │   ├── SpoolFull           size limit or disk reserve reached; nothing stored was dropped   (retriable)
     │   ├── SpoolLocked         another live process owns the directory
-    │   ├── SpoolFailed         the disk failed; nothing was acknowledged after the failure
+    │   ├── SpoolFailed         the disk failed; no record was acknowledged after the failure
     │   └── SpoolClosed         used after close()
     ├── TransportError          a broker
-    │   ├── TransportUnavailable  it did not answer; what was accepted waits in the spool      (retriable)
-    │   └── TransportRefused    wrong credentials, or a queue with other settings is there
+    │   ├── TransportUnavailable  no response; accepted messages wait in the spool              (retriable)
+    │   └── TransportRefused    wrong credentials, or a queue with other settings exists
     ├── StoreError              the store refused
-    │   ├── StoreUnavailable    the store did not answer                                         (retriable)
+    │   ├── StoreUnavailable    no response from the store                                       (retriable)
     │   ├── NotFound            no such document
-    │   └── Conflict            somebody else changed the document first
-    ├── ReceiverError           the receiver's answer to the SDK or the CLI
-    │   ├── ReceiverUnavailable no answer, 429 or 5xx                                            (retriable)
-    │   └── ReceiverRefused     any other refusal: the record cannot be accepted as it is
-    ├── BackupError             a backup is not whole, is damaged, or is not for this place
-    ├── QuotaUsedUp             a destination or a key has all that it may take now                  (retriable)
-    ├── EventsUnavailable       trace events find no place now; messages are not affected            (retriable)
-    ├── RefusedElsewhere        the process that keeps a destination's order refused a message
+    │   └── Conflict            the document was changed concurrently
+    ├── ReceiverError           the receiver's response to the SDK or the CLI
+    │   ├── ReceiverUnavailable no response, 429 or 5xx                                          (retriable)
+    │   └── ReceiverRefused     any other rejection: the record is invalid
+    ├── BackupError             a backup is incomplete, damaged, or does not fit the target
+    ├── QuotaUsedUp             the quota of a destination or a key is used up                       (retriable)
+    ├── EventsUnavailable       trace events are rejected for now; messages are not affected         (retriable)
+    ├── RefusedElsewhere        the leader of a strictly ordered destination rejected a message
     ├── NotLeader               another process sends to a strictly ordered destination          (retriable)
-    │   └── LeaseLost           a producer had the lease of one, and will not have it again
-    ├── Unconfirmed             no group of brokers has confirmed a message yet; it is kept, and sent
-    ├── PeerUnavailable         another process of the bus did not answer                        (retriable)
-    ├── IssuerUnavailable       the OpenID Connect provider did not answer as one should             (retriable)
-    ├── EgressDenied            a subscriber's address is one that the bus may not call
-    └── AccessDenied            a key or user is missing, wrong, or not allowed to do this
-        └── TooManyAttempts     somebody failed to log in too often lately                       (retriable)
+    │   └── LeaseLost           a producer lost the lease of such a destination permanently
+    ├── Unconfirmed             no group of brokers has confirmed a message yet; it is stored and will be sent
+    ├── PeerUnavailable         no response from another process of the bus                      (retriable)
+    ├── IssuerUnavailable       no valid response from the OpenID Connect provider                   (retriable)
+    ├── EgressDenied            the egress policy denies a subscriber's address
+    └── AccessDenied            a key or user is missing, wrong, or lacks the permission
+        └── TooManyAttempts     too many failed logins in a short time                           (retriable)
 
-Retry code asks the error: ``error.retriable``.
+Code that retries uses ``error.retriable``.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class BusError(Exception):
     Parameters
     ----------
     message
-        What happened, and what was not lost.
+        The event, and the state of the data.
     hint
-        What to do next; shown by the command line after the message.
+        The remedy; shown by the command line after the message.
 
     Attributes
     ----------
     said, hint_said
-        Both as they were given: sentences can be said in another language.
+        Both as they were given: a sentence can be translated.
     """
 
     retriable: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class BusError(Exception):
 
 
 class ConfigurationError(BusError):
-    """A setting is unknown or impossible."""
+    """A setting is unknown or invalid."""
 
 
 class InvalidMessage(BusError):
@@ -95,11 +95,11 @@ class WrongType(InvalidMessage, TypeError):
 
 
 class SpoolError(BusError):
-    """A local file queue cannot do what was asked."""
+    """An operation of a local file queue failed."""
 
 
 class SpoolFull(SpoolError):
-    """The queue's size limit or the disk's reserve is reached; what is stored stays stored."""
+    """The queue's size limit or the disk's reserve is reached; stored records are kept."""
 
     retriable = True
 
@@ -109,7 +109,7 @@ class SpoolLocked(SpoolError):
 
 
 class SpoolFailed(SpoolError):
-    """The disk failed. What was acknowledged before is on disk; nothing was acknowledged since."""
+    """The disk failed. Records acknowledged before are on disk; none was acknowledged since."""
 
 
 class SpoolClosed(SpoolError):
@@ -117,39 +117,39 @@ class SpoolClosed(SpoolError):
 
 
 class TransportError(BusError):
-    """A broker refused or did not answer."""
+    """A broker rejected a request or did not respond."""
 
 
 class TransportUnavailable(TransportError):
-    """The broker did not answer; what was accepted stays in the spool."""
+    """The broker did not respond; accepted messages stay in the spool."""
 
     retriable = True
 
 
 class TransportRefused(TransportError):
-    """The broker refused: wrong credentials, no permission, or a topic or queue with other settings is there."""
+    """The broker rejected a request: wrong credentials, no permission, or a topic or queue with other settings."""
 
 
 class StoreError(BusError):
-    """The store refused."""
+    """The store rejected a request."""
 
 
 class StoreUnavailable(StoreError):
-    """The store did not answer; the writes stay in the spool."""
+    """The store did not respond; the writes stay in the spool."""
 
     retriable = True
 
 
 class NotFound(StoreError):
-    """There is no such document."""
+    """The document does not exist."""
 
 
 class Conflict(StoreError):
-    """The document was changed by somebody else first."""
+    """The document was changed concurrently."""
 
 
 class ReceiverError(BusError):
-    """What a receiver answered."""
+    """A request to a receiver failed."""
 
     def __init__(self, message: Said, *, hint: Said = "", status: int | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -157,23 +157,23 @@ class ReceiverError(BusError):
 
 
 class ReceiverUnavailable(ReceiverError):
-    """No answer, 401, 403, 429 or 5xx: the record stays in the spool and is sent again."""
+    """No response, 401, 403, 429 or 5xx: the record stays in the spool and is retried."""
 
     retriable = True
 
 
 class ReceiverRefused(ReceiverError):
-    """The receiver refused the record for good (404, 413, 422)."""
+    """The receiver rejected the record permanently (404, 413, 422)."""
 
 
 class BackupError(BusError):
-    """A backup cannot be taken or put back as it is; what was there before is as it was."""
+    """A backup cannot be taken or restored; existing data is unchanged."""
 
 
 class QuotaUsedUp(BusError):
-    """A destination or a key has all that it may take now; nothing was stored, and nobody else is refused for it.
+    """The quota of a destination or a key is used up; the message was not stored, and others are not affected.
 
-    ``field`` says whose it is, ``destination`` or ``key``; ``wait`` is in how many seconds it may be tried again.
+    ``field`` is the owner of the quota, ``destination`` or ``key``; ``wait`` the seconds until the next attempt.
     """
 
     retriable = True
@@ -185,7 +185,7 @@ class QuotaUsedUp(BusError):
 
 
 class EventsUnavailable(BusError):
-    """Trace events are not taken now; no message is held up or lost by that. ``status`` as an answer over HTTP."""
+    """Trace events are rejected for now; no message is delayed or lost. ``status`` is the HTTP status."""
 
     retriable = True
 
@@ -195,7 +195,7 @@ class EventsUnavailable(BusError):
 
 
 class PeerUnavailable(BusError):
-    """Another process of the bus did not answer; ``indeterminate`` when it may have acted on what it was asked."""
+    """Another process of the bus did not respond; ``indeterminate`` when it may have executed the request."""
 
     retriable = True
 
@@ -207,7 +207,7 @@ class PeerUnavailable(BusError):
 class NotLeader(BusError):
     """Another process, or another producer, sends to a strictly ordered destination.
 
-    ``url`` is where the process is, if that is known; ``wait`` in how many seconds to try again, 0 when nobody can say.
+    ``url`` is that process's, if known; ``wait`` the seconds until the next attempt, 0 if unknown.
     """
 
     retriable = True
@@ -219,7 +219,7 @@ class NotLeader(BusError):
 
 
 class LeaseLost(NotLeader):
-    """A message is of a producer that is not, and never will be again, the one that sends to its destination."""
+    """A message is from a producer that lost the lease of its destination permanently."""
 
     retriable = False
 
@@ -228,9 +228,9 @@ class LeaseLost(NotLeader):
 
 
 class Unconfirmed(BusError):
-    """A message is on this machine's disk, and it is sent; whether a group of brokers has it, nobody has said yet.
+    """A message is on this machine's disk and will be sent; no group of brokers has confirmed it yet.
 
-    It is not to be sent again: it would be another message. ``id`` is its own.
+    Do not send it again: that would create another message. ``id`` is the message's.
     """
 
     def __init__(self, message: Said, *, hint: Said = "", id: str = "") -> None:  # noqa: A002
@@ -239,7 +239,7 @@ class Unconfirmed(BusError):
 
 
 class RefusedElsewhere(BusError):
-    """The process that keeps a destination's order refused a message; all is as it said (``bus.http.problem``)."""
+    """The leader of a strictly ordered destination rejected a message; the fields are those of its problem document."""
 
     def __init__(self, message: Said, *, hint: Said = "", status: int = 503, field: str = "", wait: int = 0) -> None:
         super().__init__(message, hint=hint)
@@ -249,17 +249,17 @@ class RefusedElsewhere(BusError):
 
 
 class IssuerUnavailable(BusError):
-    """The OpenID Connect provider did not answer, or not as one should; nobody was logged in or out."""
+    """The OpenID Connect provider gave no valid response; no session was created or ended."""
 
     retriable = True
 
 
 class EgressDenied(BusError):
-    """The address is one that the bus may not call."""
+    """The egress policy denies the address."""
 
 
 class AccessDenied(BusError):
-    """The key or user is missing or wrong (``status`` 401), or not allowed to do this (403)."""
+    """The key or user is missing or wrong (``status`` 401), or lacks the permission (403)."""
 
     def __init__(self, message: Said, *, hint: Said = "", status: int = 403) -> None:
         super().__init__(message, hint=hint)
@@ -267,7 +267,7 @@ class AccessDenied(BusError):
 
 
 class TooManyAttempts(AccessDenied):
-    """Attempts to log in failed too often; ``wait`` is in how many seconds the next one is looked at."""
+    """Too many failed logins; ``wait`` is the number of seconds until the next attempt is accepted."""
 
     retriable = True
 
