@@ -164,9 +164,9 @@ class Cluster:
         if self.is_fork is not False:
             await self._list(list(self._servers.values()))
         if self.is_fork is None:
-            raise Away(self.trouble or sentence("cluster {name} does not tell its nsqlookupds", name=self.name))
+            raise Away(self.trouble or sentence("cluster {name} does not report its nsqlookupds", name=self.name))
         if self.is_fork and not self._leader:
-            raise Away(sentence("cluster {name} tells no leader of its nsqlookupds", name=self.name))
+            raise Away(sentence("cluster {name} reports no leader of its nsqlookupds", name=self.name))
         addresses = [self._leader] if self.is_fork else list(self._servers)
         found = await all_of(
             [

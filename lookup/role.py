@@ -45,7 +45,7 @@ class LookupService:
         path = context.settings.lookup_config
         if path is None:
             raise ConfigurationError(
-                sentence("the lookup proxy needs to know the rooms"),
+                sentence("the lookup proxy has no configuration of its sites"),
                 hint=sentence("write their clusters to a file, and name it in BUS_LOOKUP_CONFIG; see docs/lookup.md"),
             )
         self._client = NsqlookupdClient(context.owner, context.clock.monotonic)

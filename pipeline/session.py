@@ -243,8 +243,8 @@ def _failed(error: Exception) -> JobFailed:
     with suppress(Py4JError, OSError):
         if isinstance(error, PySparkException | Py4JJavaError):
             return JobFailed(
-                f"Spark could not go on: {line_of(error)}; what was committed stays",
-                hint="mend the cause and run it again",
+                f"Spark failed: {line_of(error)}; committed batches stay",
+                hint="repair the cause and run it again",
             )
     return JobFailed(
         "Spark's own process ended in the middle; what was committed stays",

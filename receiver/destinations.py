@@ -25,8 +25,8 @@ def find_destination(registry: Registry, code: str) -> Destination:
     check_destination(code)
     if registry.is_old:
         raise StoreUnavailable(
-            f"destination {code!r} is not in the configuration kept on disk, and the store is away",
-            hint="send it again: it is looked for when the store is back",
+            f"destination {code!r} is not in the configuration kept on disk, and the store is unavailable",
+            hint="send it again: it is looked up when the store is available",
         )
     raise InvalidDestination(
         f"there is no destination {code!r}",

@@ -73,9 +73,9 @@ def _read(line: bytes, principal: Principal) -> SealedBlock:
 
 def _check(block: Block) -> None:
     if any(event.stage is not Stage.SENT for event in block.events):
-        raise InvalidMessage("producers tell of the stage 'sent' alone", field="stage")
+        raise InvalidMessage("producers report the stage 'sent' alone", field="stage")
     if sorted(block.ledger, key=_bucket) != ledger_of(block.events):
-        raise InvalidMessage("the ledger does not tell of the block's own events", field="ledger")
+        raise InvalidMessage("the ledger does not match the events of the block", field="ledger")
 
 
 def _bucket(row: LedgerRow) -> tuple[str, str, str, int]:

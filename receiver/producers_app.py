@@ -111,7 +111,7 @@ def _taken(code: str, lease: Lease) -> Conflict:
     return Conflict(
         sentence("{owner} sends to {code} alone", owner=lease.owner, code=repr(code)),
         hint=sentence(
-            "wait until it has ended, or a sweeper has sent what it left; if its disk is lost for good: {command}",
+            "wait until it has ended, or a sweeper has sent what it left; if its disk is lost: {command}",
             command=f"bus ordering release-producer {code}",
         ),
     )

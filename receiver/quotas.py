@@ -88,7 +88,7 @@ class _Buckets:
 
 def _over(whose: str, rate: float | None, field: str, wait: float) -> QuotaUsedUp:
     return QuotaUsedUp(
-        f"{whose} may send {rate:g} messages a second; this one is not accepted, and nobody else is refused for it"
+        f"{whose} may send {rate:g} messages a second; this one is not accepted; other producers are not affected"
         if field == "key"
         else f"{whose} takes {rate:g} messages a second; this one is not accepted, and no other destination is refused",
         hint="send it again after Retry-After",

@@ -48,7 +48,7 @@ class SingleSignOn:
         found = Flow.of(cookie, state, self._clock.now())
         if found is None:
             raise AccessDenied(
-                "this login has ended, or was not begun in this browser within the last ten minutes; nobody logged in",
+                "the login is older than ten minutes, or was started in another browser; no session was created",
                 hint="log in again; the browser must take cookies: GET /api/v1/session/oidc",
             )
         return found
@@ -56,7 +56,7 @@ class SingleSignOn:
     def check_issuer(self, issuer: str | None) -> None:
         """Raise ``AccessDenied`` (403) when an answer says that it comes from another provider (RFC 9207)."""
         if issuer is not None and issuer != self._provider.registration.issuer:
-            raise AccessDenied("this answer is of another provider; nobody was logged in", hint="log in again")
+            raise AccessDenied("this response is from another provider; no session was created", hint="log in again")
 
     async def finish(self, flow: Flow, code: str, redirect_uri: str, *, address: str) -> StoredUser:
         """Return the user of the bus who has logged in at the provider.

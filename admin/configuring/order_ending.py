@@ -24,7 +24,7 @@ async def check_ending(context: Context, known: Destination | None, wanted: Dest
     if held:
         raise InvalidMessage(
             sentence(
-                "keys of {names} are held up: without an order nobody would deliver what waits behind them",
+                "keys of {names} are held up: without an order the messages behind them would not be delivered",
                 names=listed(held, _MOST_NAMED),
             ),
             hint=sentence(

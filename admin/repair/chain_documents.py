@@ -74,7 +74,7 @@ class ChainDocuments:
                 await asyncio.sleep(_PAUSE)
             except TimeoutError as error:
                 raise StoreUnavailable(
-                    sentence("nobody knows whether the coordinator has changed the chain of {code}", code=repr(code)),
+                    sentence("it is unknown whether the coordinator has changed the chain of {code}", code=repr(code)),
                     hint=sentence("see: {command}", command=f"bus ordering show {code}"),
                 ) from error
             else:

@@ -51,7 +51,7 @@ async def export_messages(
     nothing is lost: export again. An export with bodies is one entry of the audit log.
     """
     if query.bodies and query.format != "ndjson":
-        raise InvalidMessage("bodies: only format=ndjson has room for bodies", field="bodies")
+        raise InvalidMessage("bodies: only format=ndjson includes bodies", field="bodies")
     writer = WRITERS[query.format]()
     store = services.context.store
     selection = query.to_domain()

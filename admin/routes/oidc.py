@@ -99,5 +99,5 @@ def _redirect_uri(request: Request, services: AdminServices) -> str:
 
 
 def _denied(error: str | None, description: str | None) -> AccessDenied:
-    said = ": ".join(part[:_SHOWN] for part in (error, description) if part) or "there is no code in its answer"
-    return AccessDenied(f"the provider logged nobody in: {said}", hint="log in again, or ask who runs the provider")
+    said = ": ".join(part[:_SHOWN] for part in (error, description) if part) or "its response has no code"
+    return AccessDenied(f"the provider rejected the login: {said}", hint="log in again, or ask who runs the provider")

@@ -74,7 +74,7 @@ async def want_run(body: WishBody, services: ServicesDep, principal: Resender) -
     told, now = await services.pipeline.told(), services.context.clock.now()
     if told is None or not told.is_heard(now):
         raise Conflict(
-            sentence("nothing is heard of a pipeline; nothing was begun"),
+            sentence("no pipeline reports to this bus; no run was requested"),
             hint=sentence("start one: {command}", command="bus pipeline serve"),
         )
     if body.job not in {each.job for each in told.pipeline.jobs}:

@@ -56,7 +56,7 @@ async def change_password(
     """Change one's own password; all one's sessions end, and a new one begins."""
     session = session_of(request)
     if session is None:
-        raise AccessDenied(sentence("only somebody who has logged in has a password to change"))
+        raise AccessDenied(sentence("only a user who has logged in can change a password"))
     name = session.user.name
     if session.user.subject:
         raise Conflict(

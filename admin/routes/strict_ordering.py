@@ -119,7 +119,9 @@ def _check_lost(orders: StrictOrders, destination: Destination, name: str) -> No
     group = orders.group(destination, name)
     if group is None:
         raise Conflict(
-            sentence("group {group} is not configured here, so nobody can say whether it answers", group=repr(name)),
+            sentence(
+                "group {group} is not configured here, so it is unknown whether it is available", group=repr(name)
+            ),
             hint=_FORCE,
         )
     if group.lags() is not None:

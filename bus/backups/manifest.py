@@ -131,7 +131,7 @@ def find_manifest(directory: Path) -> Manifest | None:
         found = msgspec.json.decode(sealed.backup, type=_Format)
         if found.format > FORMAT:
             raise BackupError(
-                f"{path} has format {found.format} of backups; this bus knows {FORMAT}; nothing was touched",
+                f"{path} has backup format {found.format}; this bus supports {FORMAT}; nothing was changed",
                 hint="use the version of the bus that made it, or a newer one",
             )
         return msgspec.json.decode(sealed.backup, type=Manifest)

@@ -150,7 +150,7 @@ def _refuse_target(data: Path, store: Path | None, manifest: Manifest, extent: E
     elif begun != manifest.id:
         raise BackupError(
             f"another backup was being restored into {data}; nothing was written",
-            hint="go on with that one, or remove what is there",
+            hint="continue that one, or remove its files",
         )
 
 
@@ -191,7 +191,7 @@ def _refuse_newer(part: Part, path: Path) -> None:
     found = format_of(path, Path(part.path).name)
     if found is not None and found.is_newer:
         raise BackupError(
-            f"{path} has format {found.format}; this bus knows {found.known}; nothing was restored",
+            f"{path} has format {found.format}; this bus supports {found.known}; nothing was restored",
             hint="use the version of the bus that made the backup, or a newer one",
         )
 
@@ -247,5 +247,5 @@ def _explained(directory: Path, data: Path) -> Iterator[None]:
     except OSError as error:
         raise BackupError(
             f"{directory} is not restored to {data}: {error_text(error)}",
-            hint="mend or empty the disk, then run the same command again: it goes on",
+            hint="repair the disk or free space, then run the same command again: it continues",
         ) from error

@@ -54,8 +54,8 @@ def refuse_newer(settings: Settings) -> None:
     for found in _formats(settings):
         if found.is_newer:
             raise ConfigurationError(
-                f"{found.path} has format {found.format}, of a newer bus; this one knows {found.known}; nothing was "
-                "touched",
+                f"{found.path} has format {found.format}, of a newer bus; this one supports {found.known}; nothing was "
+                "changed",
                 hint="start the version of the bus that wrote it, or a newer one; or restore a backup of before",
             )
 

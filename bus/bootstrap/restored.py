@@ -51,6 +51,6 @@ def refuse_half_restored(data: Path) -> None:
     """Raise ``ConfigurationError`` while a backup is being put into a data directory."""
     if restored_from(data) is not None:
         raise ConfigurationError(
-            f"a restore into {data} has not ended; the bus does not start on half of it",
-            hint="run the same bus restore again: it goes on",
+            f"a restore into {data} is not complete; the bus does not start on incomplete data",
+            hint="run the same bus restore again: it continues",
         )

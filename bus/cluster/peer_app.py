@@ -37,7 +37,9 @@ class PeerApp:
             try:
                 result = await call(await _body(receive))
             except (msgspec.DecodeError, ValueError) as error:
-                await Refusal(problem(400, f"another version of the bus speaks here: {error}"))(scope, receive, send)
+                await Refusal(problem(400, f"the request is from another version of the bus: {error}"))(
+                    scope, receive, send
+                )
             else:
                 await answer(send, 200, msgspec.msgpack.encode(result), CONTENT_TYPE)
 

@@ -269,12 +269,12 @@ class Keyring:
             return await self._add_signed_in(identity)
         if known.subject != identity.subject:
             raise AccessDenied(
-                sentence("there is another user {name} here; nobody was logged in", name=repr(identity.name)),
+                sentence("another user {name} exists here; no session was created", name=repr(identity.name)),
                 hint=sentence("an admin can remove that user: bus user rm"),
             )
         if known.blocked:
             raise AccessDenied(
-                sentence("{name} is blocked here; nobody was logged in", name=identity.name),
+                sentence("{name} is blocked here; no session was created", name=identity.name),
                 hint=sentence("ask an admin of the bus"),
             )
         if (known.role, known.destinations) == (identity.role, identity.destinations):

@@ -133,6 +133,6 @@ def check_endpoint(endpoint: str) -> str:
     if not is_whole or parts.query or parts.fragment or parts.username is not None:
         raise ConfigurationError(
             f"otel_endpoint {endpoint.rpartition('@')[2]!r} is not the http or https address of a collector",
-            hint="such as http://127.0.0.1:4318; /v1/traces is put behind it, and who calls is told by otel_headers",
+            hint="such as http://127.0.0.1:4318; /v1/traces is appended, and otel_headers has the credentials",
         )
     return endpoint

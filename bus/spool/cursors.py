@@ -68,7 +68,7 @@ class Cursors:
     def admit(self, section: Section, name: str) -> None:
         """Refuse a record that nobody would ever claim."""
         if not self.open_lane(section, name).open:
-            raise SpoolError(f"lane {name!r} has no consumer", hint="Attach one before the first append.")
+            raise SpoolError(f"stream {name!r} has no consumer", hint="Attach one before the first append.")
 
     def attach(self, section: Section, name: str, consumer: str) -> None:
         """Let a consumer take part from the next position on."""

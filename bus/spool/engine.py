@@ -123,7 +123,7 @@ class Engine:
         lanes = section.lanes
         for name, payload, when in records:
             if type(payload) is not bytes or type(when) is not int or type(name) is not str:
-                raise TypeError("a record is a lane's name, bytes, and a whole number of milliseconds")
+                raise TypeError("a record is the name of a stream, bytes, and a whole number of milliseconds")
             if not 0 <= when < _LATEST:
                 raise ValueError("a record's time is in milliseconds since the epoch")
             lane = lanes.get(name)

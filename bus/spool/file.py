@@ -163,7 +163,7 @@ class SpoolFile:
         db.set_wal_hook(self._on_wal)
         version = int(db.pragma("user_version"))
         if version > VERSION and is_plausible(version):
-            raise apsw.MismatchError(f"{self.path} has format {version}; this program knows {VERSION}")
+            raise apsw.MismatchError(f"{self.path} has format {version}; this program supports {VERSION}")
         if version == 0:
             self._create()
         if schema(db) != _expected_schema():

@@ -26,7 +26,7 @@ class MemoryQuarantine:
         """Keep a record. Raises ``SpoolFull`` while it is full."""
         self.tries += 1
         if self.is_full:
-            raise SpoolFull("no room")
+            raise SpoolFull("the quarantine is full")
         self.kept.append(foreign)
 
 

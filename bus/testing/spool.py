@@ -77,7 +77,7 @@ class MemorySpool:
             raise SpoolFull("the spool is full; what is stored stays stored")
         for record in records:
             if not self._lane(record.lane).open:
-                raise SpoolError(f"lane {record.lane!r} has no consumer")
+                raise SpoolError(f"stream {record.lane!r} has no consumer")
         self._bytes += size
         return [self._keep(record) for record in records]
 

@@ -57,7 +57,7 @@ class AppriseSending:
             raise ConfigurationError(f"Apprise does not start: {error}") from error
         if said.isdigit():
             raise ConfigurationError(
-                sentence("the URL of alarm_channels.{name} is none that Apprise knows", name=channels[int(said)].name),
+                sentence("the URL of alarm_channels.{name} is not supported by Apprise", name=channels[int(said)].name),
                 hint=sentence("see docs/alarms.md for examples: slack://, mailto://, json://, ..."),
             )
         if said:

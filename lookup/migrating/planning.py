@@ -74,8 +74,8 @@ class Planning:
         _check_source(wanted.topic, source)
         if target.is_fork is None:
             raise TransportUnavailable(
-                sentence("{name} does not answer; nothing was begun", name=wanted.to),
-                hint=sentence("bring its nsqlookupds back first: what it is made with depends on what they are"),
+                sentence("no response from {name}; nothing was started", name=wanted.to),
+                hint=sentence("start its nsqlookupds first: the topic depends on their version"),
             )
         kind = _kind(wanted, source, target)
         migration = begin(
@@ -133,7 +133,7 @@ def _check_source(topic: str, source: Sight) -> None:
     if not source.is_whole:
         raise TransportUnavailable(
             sentence(
-                "{name} does not tell all of the topic: {why}; nothing was begun",
+                "the description of the topic by {name} is incomplete: {why}; nothing was started",
                 name=source.cluster,
                 why=joined(source.unknown),
             ),

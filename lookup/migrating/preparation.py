@@ -113,7 +113,7 @@ class Preparation:
         try:
             found = [opened(one.content) for one in await cluster.ask("/nodes")]
         except Unreadable as error:
-            raise Away(sentence("cluster {name} does not tell its nsqds", name=cluster.name)) from error
+            raise Away(sentence("cluster {name} does not report its nsqds", name=cluster.name)) from error
         return list(dict.fromkeys(address_of(peer) for one in found for peer in one.get("producers") or ()))
 
 

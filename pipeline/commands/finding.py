@@ -36,7 +36,7 @@ def run(root: str, message_id: str, *, output: Output) -> None:
     try:
         wanted = parse_id(message_id)
     except ValueError as error:
-        raise ConfigurationError(f"{message_id[:64]!r} is no id of a message", hint="bus search tells ids") from error
+        raise ConfigurationError(f"{message_id[:64]!r} is no id of a message", hint="bus search lists ids") from error
     found = [_plain(row) for row in _rows(lake_with(root, MESSAGES), wanted)]
     if not found:
         raise JobFailed(f"the archive in {root} does not have message {wanted}", hint=f"bus trace {wanted}")

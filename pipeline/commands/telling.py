@@ -102,6 +102,6 @@ def put(telling: Telling, path: str, body: object) -> None:
     except BusError as error:
         again = "what was found is printed; the same command tells it once that is mended"
         raise JobFailed(
-            f"the bus was not told, and goes by what it was told before: {error}",
+            f"the report did not reach the bus, which keeps the one before: {error}",
             hint=f"{error.hint}; {again}" if error.hint else again,
         ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from bus.network.error_texts import error_text
 from pipeline.errors import JobFailed
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name, batches_in, batches_of, is_joined
 from pipeline.lake.lake import Commit, Lake
@@ -85,7 +86,7 @@ def join_all(
             made = join(lake, reads)
         except (JobFailed, OSError) as error:
             if not _is_done(lake, reads):
-                left.append(Left(_number(reads[0]), _number(reads[-1]), _hour(reads[0]), str(error)))
+                left.append(Left(_number(reads[0]), _number(reads[-1]), _hour(reads[0]), str(error_text(error))))
         else:
             joined += [made] if made is not None else []
         if done is not None:

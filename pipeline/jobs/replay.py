@@ -143,7 +143,7 @@ def _check_same(found: Manifest, asked: Asked) -> None:
         if was != given:
             raise ConfigurationError(
                 f"replay {found.name!r} was frozen {_frozen_with(_OPTIONS[name], was)}; nothing was sent",
-                hint="leave --where, --from, --to and --into out to go on with it, or choose another name; "
+                hint="leave --where, --from, --to and --into out to continue it, or choose another name; "
                 "a duration such as 24h is another time with each run",
             )
 

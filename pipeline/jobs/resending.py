@@ -112,8 +112,8 @@ def _answers(receiver: Receiver, lines: list[bytes]) -> list[dict[str, Any]]:
             problem = str(error)
         if time.monotonic() > until:
             raise ReceiverUnavailable(
-                f"the receiver took nothing for {PATIENCE:g} s: {problem}; what it took before is written down",
-                hint="run the same command again when it is back: it goes on where it stopped",
+                f"the receiver accepted no message for {PATIENCE:g} s: {problem}; the accepted ones are recorded",
+                hint="run the same command again when it is available: it continues where it stopped",
             )
         time.sleep(_PAUSE)
 

@@ -69,7 +69,7 @@ class Objects(Files):
             if self.create(_PROBE, b"") and self.create(_PROBE, b""):
                 raise ConfigurationError(
                     f"the store of {self._root} ignores conditions (If-None-Match), so that commits could be lost",
-                    hint="use one that knows them; see docs/pipeline.md",
+                    hint="use one that supports them; see docs/pipeline.md",
                 )
 
     def make_folder(self, path: str) -> None:

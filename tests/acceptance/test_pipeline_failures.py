@@ -22,7 +22,7 @@ def test_a_condition_that_fails_on_a_row_is_told_in_a_line(tmp_path: Path) -> No
     assert done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "[CAST_INVALID_INPUT] The value 'A-1'" in line
-    assert "what was committed stays" in line
+    assert "committed batches stay" in line
     assert "Traceback" not in done.stderr
     assert '"stacktrace"' not in done.stderr
     assert not lake.names("replay-v1")

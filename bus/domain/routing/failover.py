@@ -71,7 +71,7 @@ def begin_failover(rooms: Rooms, room: str, to: str, by: str, now: int) -> Failo
     if not lost:
         known = ", ".join(sorted({*rooms.rooms, *rooms.clusters}))
         raise NotFound(
-            sentence("there is no room or cluster {room}; nothing was changed", room=repr(room)),
+            sentence("there is no site or cluster {room}; nothing was changed", room=repr(room)),
             hint=sentence("the file has: {known}", known=known),
         )
     others = [name for name in rooms.clusters if name not in lost]

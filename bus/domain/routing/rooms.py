@@ -148,7 +148,7 @@ class _Reader:
             raise _wrong(
                 place,
                 sentence(
-                    "it has no cluster for the room {room}, in which this proxy stands; it names: {rooms}",
+                    "it has no cluster for the site {room} of this proxy; it has: {rooms}",
                     room=repr(self._room),
                     rooms=", ".join(by_room) or "none",
                 ),

@@ -299,7 +299,7 @@ def _told(error: Exception) -> str:
 
 def _away(what: str, *, hint: str = "") -> IssuerUnavailable:
     return IssuerUnavailable(
-        f"nobody can log in at the OpenID Connect provider: {what}; sessions and passwords hold on",
+        f"login through the OpenID Connect provider is unavailable: {what}; existing sessions and passwords work",
         hint=hint or "try again in a moment, or log in with a password",
     )
 
@@ -309,4 +309,4 @@ def _forbidden(name: str, error: EgressDenied) -> IssuerUnavailable:
 
 
 def _refused(what: str) -> AccessDenied:
-    return AccessDenied(f"{what}; nobody was logged in", hint="log in again: GET /api/v1/session/oidc")
+    return AccessDenied(f"{what}; no session was created", hint="log in again: GET /api/v1/session/oidc")

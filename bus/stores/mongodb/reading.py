@@ -53,7 +53,9 @@ class Reading:
             return None
         (body,) = await self._bodies.get(found.label, [found.body])
         if isinstance(body, Damaged):
-            raise StoreError(str(body), hint=sentence("somebody deleted from the collection; restore it from a backup"))
+            raise StoreError(
+                str(body), hint=sentence("documents were deleted from the collection; restore it from a backup")
+            )
         return msgspec.structs.replace(found.trace.message, body=body)
 
     async def whole(self, label: Label, found: Sequence[Found]) -> list[Message]:
@@ -126,7 +128,7 @@ class Reading:
                 ),
                 hint=sentence(
                     "the log says what is wrong with it; another version or a person wrote it: restore "
-                    "it or delete it, everything else goes on"
+                    "it or delete it, everything else continues"
                 ),
             )
         return found[0]

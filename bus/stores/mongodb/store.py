@@ -315,6 +315,6 @@ class MongodbStore:
         version = found.get("version") if found is not None else _FORMAT
         if not isinstance(version, int) or version > _FORMAT:
             raise ConfigurationError(
-                f"the database has version {version!r} of the store's format; this bus knows {_FORMAT}",
+                f"the database has version {version!r} of the store's format; this bus supports {_FORMAT}",
                 hint="start the version of the bus that wrote it, or a newer one",
             )

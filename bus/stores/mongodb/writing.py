@@ -87,7 +87,7 @@ class TraceWriter:
                     "others changed the same traces {count} times in a row; the rest stays in the spool",
                     count=_MOST_ROUNDS,
                 ),
-                hint=sentence("this passes by itself; look for a process that writes the same messages for ever"),
+                hint=sentence("this passes by itself; look for a process that writes the same messages continuously"),
             )
         for merge in merges:
             await merge.confirm()

@@ -103,7 +103,7 @@ def _bring_up(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> 
         return
     if found > len(steps):
         raise ConfigurationError(
-            f"{path} has version {found} of the store's format; this bus knows {len(steps)}",
+            f"{path} has version {found} of the store's format; this bus supports {len(steps)}",
             hint="start the version of the bus that wrote it, or a newer one",
         )
     # Before the schema, so that the directory entry of a file that has the schema is durable.

@@ -410,5 +410,5 @@ class Chains:
 def _not_strict(code: str) -> NotLeader:
     return NotLeader(
         sentence("this process sends to no destination {code} with a strict order", code=repr(code)),
-        hint=sentence("send to a receiver that knows its groups of brokers"),
+        hint=sentence("send to a receiver with its groups of brokers in the configuration"),
     )

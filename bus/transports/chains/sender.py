@@ -136,6 +136,6 @@ class StrictSender:
 
 def _broken_off() -> NotLeader:
     return NotLeader(
-        sentence("this process ends; nobody knows whether the message is held"),
+        sentence("this process stops; it is unknown whether the message is stored"),
         hint=sentence("send it again under the same id: it is delivered once"),
     )

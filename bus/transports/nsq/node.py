@@ -228,7 +228,7 @@ class Nsqd:
     def _demand_connection(self) -> None:
         if not self.connected:
             raise Disconnected(
-                sentence("nsqd {address} is away: {trouble}", address=str(self.address), trouble=self.trouble)
+                sentence("nsqd {address} is unreachable: {trouble}", address=str(self.address), trouble=self.trouble)
             )
 
     @asynccontextmanager

@@ -74,7 +74,7 @@ def test_files_of_a_newer_bus_stop_the_start_and_are_left_alone(data: Path, what
     assert done.returncode == 1
     assert str(path) in done.stderr
     assert "newer bus" in done.stderr
-    assert "nothing was touched" in done.stderr
+    assert "nothing was changed" in done.stderr
     done = run_bus("key", "create", "--data", data)
     assert done.returncode == 1
     assert contents(data) == before

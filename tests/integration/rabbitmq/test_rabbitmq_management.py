@@ -126,7 +126,7 @@ async def test_the_next_host_is_asked_when_one_is_away(node: RabbitmqServer) -> 
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "something else than expected"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "unexpected response"),
         (b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n", "answers 500"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n" + b" " * 9_999_999, "more than 524288 bytes"),
         (b"nonsense\r\n\r\n", "does not answer"),

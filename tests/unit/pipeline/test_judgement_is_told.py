@@ -156,7 +156,7 @@ def test_a_bus_that_could_not_be_told_is_an_error_behind_what_was_found(
     assert judge(monkeypatch, lake, out, "--tell", "--url", url, *how) == 1
     told = capsys.readouterr()
     assert "of 7 metrics" in told.out
-    assert "the bus was not told, and goes by what it was told before: cannot reach" in told.err
+    assert "the report did not reach the bus, which keeps the one before: cannot reach" in told.err
     assert "what was found is printed" in told.err
     if how:
         assert json.loads(told.out)["told"]["error"] in told.err

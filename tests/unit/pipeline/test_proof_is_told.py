@@ -275,7 +275,7 @@ def test_a_bus_that_could_not_be_told_is_an_error_behind_the_proof(
         bus.on("PUT", TOLD, (403, {"title": "Forbidden", "detail": "ops may not resend"}))
         assert reconcile(monkeypatch, lake, found, "--tell", "--url", bus.url, *how) == 1
     told = capsys.readouterr()
-    assert "the bus was not told, and goes by what it was told before: ops may not resend" in told.err
+    assert "the report did not reach the bus, which keeps the one before: ops may not resend" in told.err
     if how:
         document = json.loads(told.out)
         assert (document["verdict"], document["told"]["error"] in told.err) == (verdict, True)
@@ -289,5 +289,5 @@ def test_that_neither_was_done_is_said_of_both(
     url = f"http://127.0.0.1:{free_port()}"
     assert reconcile(monkeypatch, lake, summary("missing", LOST), "--repair", "--tell", "--url", url) == 1
     told = capsys.readouterr().err
-    assert "the bus was not told" in told
+    assert "the report did not reach the bus" in told
     assert "error: cannot reach" in told

@@ -165,7 +165,7 @@ class Management:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TransportRefused(
-                sentence("{url} tells something else than expected: {error}", url=url, error=str(error))
+                sentence("unexpected response from {url}: {error}", url=url, error=str(error))
             ) from error
 
     async def _read(self, url: str) -> bytes:

@@ -67,7 +67,7 @@ async def test_behind_tls_the_cookies_are_this_hosts_alone(world: World, monkeyp
     async with world.client() as other:
         other.cookies.set("bus_login", value)
         assert (
-            "not begun"
+            "another browser"
             in problem(await other.get("/session/oidc/callback", params={"code": "c", "state": asked["state"]}), 403)[
                 "detail"
             ]

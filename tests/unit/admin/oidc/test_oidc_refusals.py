@@ -104,7 +104,7 @@ async def test_a_login_ends_once_and_in_the_browser_that_began_it(
 ) -> None:
     back = await browser.go()
     async with world.client() as stranger:
-        assert "not begun in this browser" in problem(await Browser(stranger).come_back(back), 403)["detail"]
+        assert "started in another browser" in problem(await Browser(stranger).come_back(back), 403)["detail"]
         other = Browser(stranger)
         await other.go()
         problem(await other.come_back(back), 403)
