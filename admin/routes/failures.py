@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,8 +14,9 @@ from admin.models.selection import SelectionBody
 from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time, parse_time
 from bus.domain.tracing.failures import FailureGroup, advice_on
+from bus.domain.tracing.signature import error_of, has_variable
 from bus.errors import InvalidMessage
-from bus.ports.store import MOST_GROUPS
+from bus.ports.store import MOST_GROUPS, TraceStore
 from bus.sentences import sentence, sentence_of
 
 router = APIRouter(tags=["failures"])
@@ -33,9 +35,9 @@ async def list_failures(
     """Return the groups of deliveries that are retried, parked or dead, the largest first.
 
     The times are those of the messages' ids. ``filter`` of a group is what a search and a bulk resend take for exactly
-    its deliveries, ``advice`` what helps: it differs for a subscriber that refuses a message as it is (4xx but 408, 425
-    and 429), one that fails, and one that does not answer. ``complete`` is false when there are more groups, or when
-    the time did not suffice for messages made before ``complete_since``.
+    its deliveries, ``example`` the error of its newest message, ``advice`` what helps: it differs for a subscriber that
+    refuses a message as it is (4xx but 408, 425 and 429), one that fails, and one that does not answer. ``complete`` is
+    false when there are more groups, or when the time did not suffice for messages made before ``complete_since``.
     """
     if destination is not None:
         principal.require("read", destination)
@@ -46,14 +48,25 @@ async def list_failures(
     found = await services.context.store.failures(selection)
     groups = [group for group in found.groups if principal.may("read", group.destination)]
     has_more = len(groups) > limit or found.left_out > 0
+    shown = groups[:limit]
+    examples = await asyncio.gather(*(_example(services.context.store, group) for group in shown))
     return FailuresView(
-        items=[_view(group, selection) for group in groups[:limit]],
+        items=[_view(group, example, selection) for group, example in zip(shown, examples, strict=True)],
         complete=found.since is None and not has_more,
         complete_since=format_time(found.since) if found.since is not None else None,
     )
 
 
-def _view(group: FailureGroup, asked: Selection) -> FailureGroupView:
+async def _example(store: TraceStore, group: FailureGroup) -> str:
+    """Return the error of the newest message of a group; the signature where all errors are the same."""
+    if not has_variable(group.signature):
+        return group.signature
+    trace = await store.trace(group.sample)
+    delivery = trace.deliveries.get(group.subscription) if trace is not None else None
+    return error_of(delivery.reason) if delivery is not None else group.signature
+
+
+def _view(group: FailureGroup, example: str, asked: Selection) -> FailureGroupView:
     exactly = Selection(
         destination=group.destination,
         subscription=group.subscription,
@@ -65,6 +78,7 @@ def _view(group: FailureGroup, asked: Selection) -> FailureGroupView:
         destination=group.destination,
         subscription=group.subscription,
         signature=group.signature,
+        example=example,
         advice=str(advice_on(group.signature)),
         advice_text=sentence_of(advice_on(group.signature)),
         count=group.count,

@@ -7,11 +7,15 @@ from bus.sentences import Sentence
 
 
 class FailureGroupView(View, kw_only=True):
-    """Deliveries of one subscription that fail alike; ``filter`` is what takes exactly these."""
+    """Deliveries of one subscription that fail alike; ``filter`` selects exactly these.
+
+    ``example`` is the error of the message ``sample``, the newest one; ``signature`` the part that all errors share.
+    """
 
     destination: str
     subscription: str
     signature: str
+    example: str
     advice: str
     advice_text: Sentence | None
     count: int

@@ -67,7 +67,7 @@ async def _show(viewer: Viewer, group: FailureGroupView) -> None:
     with tag("p", "pier-quiet q-mb-none pier-row-of"):
         link(t("Failures"), "/admin/failures")
         link(f"{code} / {name}", f"/admin/destinations/{code}/subscriptions/{name}", "pier-bidi")
-    with heading(visible(viewer.reason(group.signature)) or t("no reason was recorded")):
+    with heading(visible(viewer.reason(group.example)) or t("no reason was recorded")):
         tag("span", "pier-spacer")
         to(t("Messages"), f"/admin/find?{as_query(group.filter)}", icon="search")
         if viewer.may(Action.RESEND, code):

@@ -114,7 +114,7 @@ class _Groups:
 
     def _row(self, group: FailureGroupView) -> Row:
         viewer, code, name = self._viewer, group.destination, group.subscription
-        said = visible(viewer.reason(group.signature)) or viewer.t("no reason was recorded")
+        said = visible(viewer.reason(group.example)) or viewer.t("no reason was recorded")
         may = viewer.may(Action.RESEND, code)
         return {
             "key": f"{code}/{name}/{group.signature}",

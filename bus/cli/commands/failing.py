@@ -15,7 +15,7 @@ _COLUMNS: Final = (
     "count",
     "destination",
     "subscription",
-    "signature",
+    "example",
     "deliveries",
     "first_seen",
     "last_seen",

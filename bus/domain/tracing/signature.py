@@ -28,6 +28,16 @@ _VARYING: Final = (
 )
 
 
+def has_variable(signature: str) -> bool:
+    """Whether a signature stands for errors with different numbers, ids, times, addresses or URLs."""
+    return any(name in signature for _, name in _VARYING)
+
+
+def error_of(reason: str) -> str:
+    """Return the error of a reason, without the number of retries."""
+    return _EXHAUSTED.sub("", reason[: 10 * MOST_CHARACTERS])
+
+
 @lru_cache(maxsize=4096)
 def signature_of(reason: str) -> str:
     """Return what a failure has in common with others of its kind.
@@ -36,7 +46,7 @@ def signature_of(reason: str) -> str:
     numbers, ids, times, addresses and URLs are replaced by what they are, and it is cut to ``MOST_CHARACTERS``
     characters.
     """
-    text = _EXHAUSTED.sub("", reason[: 10 * MOST_CHARACTERS])
+    text = error_of(reason)
     if _STATUS.fullmatch(text):
         return text
     intervention = Intervention.parse(text)

@@ -11,6 +11,7 @@ GROUP = {
     "destination": "orders",
     "subscription": "billing",
     "signature": "HTTP 503",
+    "example": "HTTP 503",
     "count": 3,
     "deliveries": {"dead": 2, "retrying": 1},
     "first_seen": "A",
@@ -29,7 +30,7 @@ def test_a_line_for_each_group(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", "/api/v1/failures", answer())
     ran = cli("failures", "--destination", "orders", "--subscription", "billing", "--limit", "7")
     head, row = [line.split("\t") for line in ran.out.splitlines()]
-    assert head[:4] == ["count", "destination", "subscription", "signature"]
+    assert head[:4] == ["count", "destination", "subscription", "example"]
     assert row[:5] == ["3", "orders", "billing", "HTTP 503", "2 dead, 1 retrying"]
     assert row[-1] == "it answered and failed"
     assert ran.err == ""

@@ -30,13 +30,14 @@ async def failures(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 
 async def test_groups_say_how_to_go_on(world: World, client: httpx.AsyncClient) -> None:
     for number in range(3):
-        last = await fail(world, number, f"10.0.0.{number}: nobody listens on port 80")
+        last = await fail(world, number, f"connection refused by 10.0.0.{number}:80; retries exhausted after 3")
     await fail(world, 5, "HTTP 500", Status.RETRYING)
     found = await failures(client)
     assert found["items"][0] == {
         "destination": "orders",
         "subscription": "billing",
-        "signature": "<address>: nobody listens on port <n>",
+        "signature": "connection refused by <address>",
+        "example": "connection refused by 10.0.0.2:80",
         "advice": (helps := "there was no answer: see whether it runs and can be reached, then resend"),
         "advice_text": {"template": helps, "values": {}},
         "count": 3,
@@ -47,7 +48,7 @@ async def test_groups_say_how_to_go_on(world: World, client: httpx.AsyncClient) 
         "filter": {
             "destination": "orders",
             "subscription": "billing",
-            "signature": "<address>: nobody listens on port <n>",
+            "signature": "connection refused by <address>",
         },
     }
     assert [(item["signature"], item["deliveries"]) for item in found["items"][1:]] == [("HTTP 500", {"retrying": 1})]
