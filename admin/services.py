@@ -8,13 +8,13 @@ from admin.access.saved_views import SavedViews
 from admin.access.single_sign_on import single_sign_on
 from admin.repair.acts import Act
 from admin.repair.choosing import Chooser
-from admin.repair.discarding import Discarding
+from admin.repair.discarding import DiscardAct
 from admin.repair.editing import Editor
 from admin.repair.held_keys import HeldKeys
 from admin.repair.jobs import JobRepository, Kind
 from admin.repair.lost_deliveries import LostDeliveries
 from admin.repair.resender import Resender
-from admin.repair.resending import Resending
+from admin.repair.resending import ResendAct
 from admin.repair.runner import JobRunner
 from admin.showing.archives import Archives
 from admin.showing.causes import Causes
@@ -73,8 +73,8 @@ class AdminServices:
         lost = LostDeliveries(self.strict_orders.documents, context.registry, context.clock.monotonic)
         self.chooser = Chooser(context.store, context.registry, lost, context.clock)
         acts: dict[Kind, Act] = {
-            Kind.RESEND: Resending(self.resender, lost),
-            Kind.DISCARD: Discarding(context.store, context.registry, self.cancellations, context.clock, self.settle),
+            Kind.RESEND: ResendAct(self.resender, lost),
+            Kind.DISCARD: DiscardAct(context.store, context.registry, self.cancellations, context.clock, self.settle),
         }
         self.runner = JobRunner(context.store, self.chooser, self.resender, lost, acts, self.jobs, context.clock)
         self.held_keys = HeldKeys(context.store, self.runner, context.rollups, context.events, context.clock)

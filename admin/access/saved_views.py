@@ -33,7 +33,7 @@ class StoredView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: int
 
 
-class Found(NamedTuple):
+class VersionedView(NamedTuple):
     """A view with its version, which a change may require."""
 
     view: StoredView
@@ -50,13 +50,13 @@ class SavedViews:
         self._documents = documents
         self._clock = clock
 
-    async def visible(self, principal: Principal) -> list[Found]:
+    async def visible(self, principal: Principal) -> list[VersionedView]:
         """Return one's own views by name, then those of others that are shared with them."""
         found = [_found(document) for document in await self._documents.list(VIEWS, limit=MOST_OF_ALL * 2)]
         seen = [one for one in found if _is_visible(one.view, principal)]
         return sorted(seen, key=lambda one: (not is_own(one.view, principal), one.view.name, one.view.owner))
 
-    async def find(self, principal: Principal, name: str, owner: str | None) -> Found:
+    async def find(self, principal: Principal, name: str, owner: str | None) -> VersionedView:
         """Return a view: one's own of that name, else a shared one; with ``owner`` (``user:ann``) only that owner's.
 
         Raises
@@ -74,7 +74,7 @@ class SavedViews:
 
     async def put(
         self, principal: Principal, name: str, *, page: str, query: str, shared: bool, version: int | None
-    ) -> Found:
+    ) -> VersionedView:
         """Keep a view of one's own; durable when it returns.
 
         Parameters
@@ -101,7 +101,9 @@ class SavedViews:
             updated_at=self._clock.now(),
         )
         try:
-            return Found(view, await self._documents.put(VIEWS, key, msgspec.json.encode(view), version=version))
+            return VersionedView(
+                view, await self._documents.put(VIEWS, key, msgspec.json.encode(view), version=version)
+            )
         except Conflict as error:
             raise Conflict(
                 sentence("the view {name} was changed meanwhile; nothing was changed", name=repr(name)),
@@ -156,8 +158,8 @@ def _key(owner: str, name: str) -> str:
     return f"{owner}/{name}"
 
 
-def _found(document: Document) -> Found:
-    return Found(msgspec.json.decode(document.value, type=StoredView), document.version)
+def _found(document: Document) -> VersionedView:
+    return VersionedView(msgspec.json.decode(document.value, type=StoredView), document.version)
 
 
 def _missing(name: str) -> NotFound:

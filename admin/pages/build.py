@@ -13,7 +13,7 @@ from nicegui import Client, core, ui
 
 import admin.pages.views
 from admin.pages.frame import serve_pages
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.socket_owner import bind_sockets
 from admin.pages.unopened import await_socket
 
@@ -80,4 +80,4 @@ def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
 
 def _is_to_be_logged(record: logging.LogRecord) -> bool:
     """Whether to log a record: not what the API refused, which was shown to the viewer."""
-    return not isinstance(record.msg, Refused)
+    return not isinstance(record.msg, ApiError)

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.access.cookies import session_token
 from admin.access.identity import BY_ITSELF, CSRF_HEADER
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.shared_answers import SharedAnswers
 from bus.errors import BusError
 from bus.http.problem import problem_of
@@ -35,7 +35,7 @@ class _Problem(msgspec.Struct):
     hint_text: Sentence | None = None
 
 
-class Done:
+class ChangeResponse:
     """The answer to a change."""
 
     def __init__(self, content: bytes) -> None:
@@ -47,7 +47,7 @@ class Done:
 
 
 class Api:
-    """The API as one viewer; every method raises `Refused`. ``csrf`` is the token for calls by the page's script.
+    """The API as one viewer; every method raises `ApiError`. ``csrf`` is the token for calls by the page's script.
 
     ``rights`` returns the roles and the destinations that the viewer has now, and raises ``BusError``.
     """
@@ -91,28 +91,28 @@ class Api:
         """Ask, for all who have these rights; refuse where they were changed meanwhile, for nobody shares that."""
         found = await self.get(path, kind, query)
         if await self._known_rights() != rights:
-            raise Refused(_CHANGED, sentence("your rights were changed just now"), sentence("reload the page"))
+            raise ApiError(_CHANGED, sentence("your rights were changed just now"), sentence("reload the page"))
         return found
 
     async def _known_rights(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         try:
             return await self._rights()
         except BusError as error:
-            raise Refused(problem_of(error).status, error.said, error.hint_said) from error
+            raise ApiError(problem_of(error).status, error.said, error.hint_said) from error
 
     async def content(self, path: str) -> httpx.Response:
         """Read something that is not JSON."""
         return await self._answer("GET", path)
 
-    async def post(self, path: str, body: Mapping[str, object] | None = None) -> Done:
+    async def post(self, path: str, body: Mapping[str, object] | None = None) -> ChangeResponse:
         """Have something done."""
         return await self._change("POST", path, body or {})
 
-    async def put(self, path: str, body: Mapping[str, object]) -> Done:
+    async def put(self, path: str, body: Mapping[str, object]) -> ChangeResponse:
         """Make or replace something."""
         return await self._change("PUT", path, body)
 
-    async def patch(self, path: str, body: Mapping[str, object]) -> Done:
+    async def patch(self, path: str, body: Mapping[str, object]) -> ChangeResponse:
         """Change fields of something."""
         return await self._change("PATCH", path, body)
 
@@ -120,8 +120,8 @@ class Api:
         """Remove something."""
         await self._answer("DELETE", path)
 
-    async def _change(self, method: str, path: str, body: Mapping[str, object]) -> Done:
-        return Done((await self._answer(method, path, body=body)).content)
+    async def _change(self, method: str, path: str, body: Mapping[str, object]) -> ChangeResponse:
+        return ChangeResponse((await self._answer(method, path, body=body)).content)
 
     async def _answer(
         self,
@@ -146,10 +146,10 @@ def _by_itself(app: ASGIApp) -> ASGIApp:
     return call
 
 
-def _refused(answer: httpx.Response) -> Refused:
+def _refused(answer: httpx.Response) -> ApiError:
     try:
         found = msgspec.json.decode(answer.content, type=_Problem)
     except msgspec.DecodeError:
         found = _Problem()
     detail = found.detail_text or found.detail or answer.reason_phrase
-    return Refused(answer.status_code, detail, found.hint_text or found.hint, found.field)
+    return ApiError(answer.status_code, detail, found.hint_text or found.hint, found.field)

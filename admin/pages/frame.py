@@ -16,7 +16,7 @@ from nicegui import ui
 from admin.pages.assets import WORKER, url_of
 from admin.pages.parts.notes import refusal, tell
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.unopened import await_socket
 from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES
@@ -96,7 +96,7 @@ def page(path: str, title: str) -> Callable[[Build], Build]:
                 await _others_go_on()
                 try:
                     return await build(viewer)
-                except Refused as error:
+                except ApiError as error:
                     refusal(viewer, error)
                 finally:
                     await _others_go_on()
@@ -281,9 +281,9 @@ def _help(viewer: Viewer) -> None:
 
 def _tell(viewer: Viewer, error: Exception) -> None:
     """Show in the page that an action of it failed, and why."""
-    if isinstance(error, Refused) and error.status == 401:  # noqa: PLR2004 - the session has ended
+    if isinstance(error, ApiError) and error.status == 401:  # noqa: PLR2004 - the session has ended
         ui.run_javascript("pier.leave()")
-    elif isinstance(error, Refused):
+    elif isinstance(error, ApiError):
         tell(viewer, error)
     else:
         ui.notify(viewer.t("This page failed; nothing that the bus acknowledged is lost. Reload it."), type="negative")

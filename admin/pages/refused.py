@@ -5,7 +5,7 @@ from __future__ import annotations
 from bus.sentences import Said
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """The API did not do what a page asked for.
 
     Attributes

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
 
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 
 GOOD_FOR: Final = 1.0
 """For how many seconds an answer is good."""
@@ -16,12 +16,12 @@ _FAILURE: Final = 500
 Answer = TypeVar("Answer")
 
 
-class _Kept:
+class _CachedResponse:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.good_until = float("-inf")
         self.answer: Any = None
-        self.trouble: Refused | None = None
+        self.trouble: ApiError | None = None
 
 
 class SharedAnswers:
@@ -33,7 +33,7 @@ class SharedAnswers:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _CachedResponse] = OrderedDict()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Return the answer to a question, which names who may see it; ``ask`` is called where there is none.
@@ -49,7 +49,7 @@ class SharedAnswers:
                 kept.answer, kept.trouble = None, None
                 try:
                     kept.answer = await ask()
-                except Refused as refused:
+                except ApiError as refused:
                     if refused.status < _FAILURE:
                         raise
                     kept.trouble = refused
@@ -59,8 +59,8 @@ class SharedAnswers:
             found: Answer = kept.answer
             return found
 
-    def _of(self, question: Hashable) -> _Kept:
-        kept = self._kept.setdefault(question, _Kept())
+    def _of(self, question: Hashable) -> _CachedResponse:
+        kept = self._kept.setdefault(question, _CachedResponse())
         self._kept.move_to_end(question)
         if len(self._kept) > _MOST:
             self._kept.popitem(last=False)

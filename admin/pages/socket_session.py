@@ -30,7 +30,7 @@ async def hold(pages: ASGIApp, scope: Scope, receive: Receive, send: Send, *, st
     still
         Returns whether the socket's session still holds; gets whether a person did something since the last call.
     """
-    held = _Held(receive, send)
+    held = _CachedSession(receive, send)
     watch = asyncio.create_task(held.watch(still, clock))
     try:
         await pages(scope, held.receive, held.send)
@@ -39,7 +39,7 @@ async def hold(pages: ASGIApp, scope: Scope, receive: Receive, send: Send, *, st
         await asyncio.wait([watch])
 
 
-class _Held:
+class _CachedSession:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send

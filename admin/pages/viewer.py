@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from fastapi import Request
 
 from admin.pages.calls import Api
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.words import LANGUAGES, Words, words_of
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
@@ -73,14 +73,14 @@ class Viewer:
         return self.principal.may(action, destination)
 
     def require(self, action: str, destination: str | None = None) -> None:
-        """Raise ``Refused`` where the person may not do an action, before they fill in its form in vain."""
+        """Raise ``ApiError`` where the person may not do an action, before they fill in its form in vain."""
         try:
             if destination is None:
                 self.principal.require_somewhere(action)
             else:
                 self.principal.require(action, destination)
         except AccessDenied as error:
-            raise Refused(error.status, error.said, error.hint_said) from error
+            raise ApiError(error.status, error.said, error.hint_said) from error
 
     def say(self, said: Said) -> str:
         """Return a ``Sentence`` in the person's language; a plain text as it is."""

@@ -19,7 +19,7 @@ from bus.registry import Registry
 from bus.stores.cancellations import Cancellations
 
 
-class Discarding:
+class DiscardAct:
     """The act of a discard.
 
     A delivery that has ended since it was chosen, that somebody resent, or that does not meet the filter any more,

@@ -18,7 +18,7 @@ from bus.errors import NotFound
 _OUTCOMES: Final = {Status.DELIVERED: "delivered", Status.SKIPPED: "skipped"}
 
 
-class Resending:
+class ResendAct:
     """The act of a resend: each generation was fixed when its item was chosen."""
 
     left_out: str = NOT_RESENT

@@ -41,7 +41,7 @@ class AuditedRoute(APIRoute):
                 return await handle(request)
             principal = await who(request, services_of(request))
             body = _decoded(await request.body())
-            noting = request.state.noting = Noting(sent(body) | asked)
+            noting = request.state.noting = AuditNotes(sent(body) | asked)
             log = services_of(request).audit
             entry = _entry_of(request, principal, named(body) | asked)
             if is_joined:
@@ -62,7 +62,7 @@ class AuditedRoute(APIRoute):
         return audited
 
 
-class Noting:
+class AuditNotes:
     """The changes in a request's audit entry: those it asks for, until its route sets those that it really made."""
 
     def __init__(self, changes: dict[str, Change]) -> None:
@@ -76,7 +76,7 @@ class Noting:
 class JoinedEntry:
     """A request's audit entry that its endpoint writes together with the change."""
 
-    def __init__(self, entry: Entry, noting: Noting) -> None:
+    def __init__(self, entry: Entry, noting: AuditNotes) -> None:
         self._entry = entry
         self._noting = noting
 
@@ -95,8 +95,8 @@ def is_noted(request: Request) -> bool:
     return hasattr(request.state, "noting")
 
 
-def _noting(request: Request) -> Noting:
-    found: Noting = request.state.noting
+def _noting(request: Request) -> AuditNotes:
+    found: AuditNotes = request.state.noting
     return found
 
 
@@ -105,7 +105,7 @@ def _joined(request: Request) -> JoinedEntry:
     return found
 
 
-NotingDep = Annotated[Noting, Depends(_noting)]
+NotingDep = Annotated[AuditNotes, Depends(_noting)]
 EntryDep = Annotated[JoinedEntry, Depends(_joined)]
 
 

@@ -47,7 +47,7 @@ _VALUES: Final = {
 }
 
 
-class _Told(NamedTuple):
+class _LocalizedProblem(NamedTuple):
     """A problem document in English, with its texts for other languages."""
 
     problem: Problem
@@ -60,14 +60,14 @@ def problem_for(error: Exception) -> Problem:
     return _told(error).problem
 
 
-def _told(error: Exception) -> _Told:
+def _told(error: Exception) -> _LocalizedProblem:
     if isinstance(error, BusError):
-        return _Told(problem_of(error), error.said, error.hint_said)
+        return _LocalizedProblem(problem_of(error), error.said, error.hint_said)
     if isinstance(error, RequestValidationError):
         return _invalid(error)
     if isinstance(error, HTTPException):
         return _http(error)
-    return _Told(failure(), FAILED, REPORT_IT)
+    return _LocalizedProblem(failure(), FAILED, REPORT_IT)
 
 
 async def answer(request: Request, error: Exception) -> Response:
@@ -84,21 +84,21 @@ async def answer(request: Request, error: Exception) -> Response:
     return Response(_content(told), found.status, headers=headers, media_type=CONTENT_TYPE)
 
 
-def _content(told: _Told) -> bytes:
+def _content(told: _LocalizedProblem) -> bytes:
     """Return the document; a ``Sentence`` in it also has its template and values, to say it in another language."""
     texts = {"detail_text": told.detail, "hint_text": told.hint}
     said = {name: found for name, text in texts.items() if (found := sentence_of(text)) is not None}
     return msgspec.json.encode({**msgspec.to_builtins(told.problem), **said})
 
 
-def _http(error: HTTPException) -> _Told:
+def _http(error: HTTPException) -> _LocalizedProblem:
     if error.status_code == 404:  # noqa: PLR2004 - no route has this path
         detail, hint = sentence("there is nothing at this path"), sentence("see /openapi.json")
-        return _Told(problem(404, str(detail), hint=str(hint)), detail, hint)
-    return _Told(problem(error.status_code, str(error.detail)), str(error.detail))
+        return _LocalizedProblem(problem(404, str(detail), hint=str(hint)), detail, hint)
+    return _LocalizedProblem(problem(error.status_code, str(error.detail)), str(error.detail))
 
 
-def _invalid(error: RequestValidationError) -> _Told:
+def _invalid(error: RequestValidationError) -> _LocalizedProblem:
     first = error.errors()[0]
     place = [str(part) for part in takewhile(_is_place, first["loc"])]
     if place[:1] in (["body"], ["query"], ["path"]):
@@ -106,7 +106,7 @@ def _invalid(error: RequestValidationError) -> _Told:
     status = 400 if first["type"] == "json_invalid" else 422
     field = ".".join(place)
     detail = sentence("{field}: {why}", field=field or sentence("the body"), why=_why(first))
-    return _Told(problem(status, str(detail), field=field), detail)
+    return _LocalizedProblem(problem(status, str(detail), field=field), detail)
 
 
 def _why(found: Mapping[str, Any]) -> Said:

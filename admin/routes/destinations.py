@@ -15,7 +15,7 @@ from admin.models.repair import ReleaseBody
 from admin.models.responses.base import Listing, encoded
 from admin.models.responses.configuration import DestinationView
 from admin.models.responses.ordering import ReleasedView
-from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.audited import AuditedRoute, AuditNotes, NotingDep
 from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
@@ -95,7 +95,7 @@ async def release_order(
     return ReleasedView(released=released)
 
 
-async def _put(services: AdminServices, noting: Noting, destination: Destination) -> DestinationView:
+async def _put(services: AdminServices, noting: AuditNotes, destination: Destination) -> DestinationView:
     context = services.context
     registry = context.registry
     known = registry.catalog.destinations.get(destination.code)

@@ -13,7 +13,7 @@ from admin.deps import ResenderOfSome, ServicesDep
 from admin.models.repair import EditBody
 from admin.models.responses.messages import EditedView
 from admin.repair.editing import Edit
-from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.audited import AuditedRoute, AuditNotes, NotingDep
 from admin.requests.masking import MasksDep
 from admin.routes.messages import message_id_of
 from admin.showing.archives import missing
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRou
 _JSON: Final = "application/json"
 
 
-class _Exact(msgspec.Struct):
+class _RawBody(msgspec.Struct):
     """The exact bytes of the JSON value in ``body``."""
 
     body: msgspec.Raw = msgspec.Raw()
@@ -65,7 +65,7 @@ async def edit_message(
 async def _edit(body: EditBody, old: Message, request: Request) -> Edit:
     content, content_type = None, body.content_type
     if "body" in body.model_fields_set:
-        content = bytes(msgspec.json.decode(await request.body(), type=_Exact).body)
+        content = bytes(msgspec.json.decode(await request.body(), type=_RawBody).body)
         content_type = content_type or (old.content_type if "json" in old.content_type else _JSON)
     elif body.body_base64 is not None:
         try:
@@ -77,7 +77,7 @@ async def _edit(body: EditBody, old: Message, request: Request) -> Edit:
     return Edit(body=content, content_type=content_type, headers=body.headers, key=body.key, biz_id=body.biz_id)
 
 
-def _note(noting: Noting, body: EditBody, edit: Edit, made: Message) -> None:
+def _note(noting: AuditNotes, body: EditBody, edit: Edit, made: Message) -> None:
     """Say what was made and why, without its body."""
     asked = body.model_dump(exclude_unset=True, exclude={"body", "body_base64"})
     size = {"body": f"edited, {len(edit.body)} bytes"} if edit.body is not None else {}

@@ -15,7 +15,7 @@ from admin.requests.documented import download
 from admin.requests.masking import MasksDep
 from admin.requests.queries import ExportQuery
 from admin.showing.export_rows import WRITERS
-from admin.showing.masks import Masks, Seen
+from admin.showing.masks import Masks, VisibleBody
 from bus.domain.searching.selection import Selection
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import Trace
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRou
 _PAGE: Final = 200
 _FILES: Final = download("The file, as an attachment.", *(writer.media_type for writer in WRITERS.values()))
 _log = logging.getLogger(__name__)
-Whole = tuple[Trace, Seen | None]
+Whole = tuple[Trace, VisibleBody | None]
 
 
 class CutOff(Exception):

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/lookup/migrations", tags=["lookup"], route_class=Aud
 _ALL: Final = "/migrations"
 
 
-class Steering(StrEnum):
+class MigrationAction(StrEnum):
     """What is done to a migration that needs no more words."""
 
     PAUSE = "pause"
@@ -65,7 +65,7 @@ async def advance_migration(
 
 @router.post("/{migration_id}/{steering}")
 async def steer_migration(
-    migration_id: str, steering: Steering, services: ServicesDep, principal: Pauser
+    migration_id: str, steering: MigrationAction, services: ServicesDep, principal: Pauser
 ) -> MigrationView:
     """Take no further step, go on, or go back to the route of before; 409 for a migration that has ended."""
     return _read(await services.lookup_proxies.ask("POST", f"{_one(migration_id)}/{steering}", principal))

@@ -12,7 +12,7 @@ from admin.models.repair import KeyBody, SkipBody
 from admin.models.responses.base import Listing
 from admin.models.responses.ordering import DecidedView, HeldKeyView
 from admin.repair.held_keys import HeldKey
-from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.audited import AuditedRoute, AuditNotes, NotingDep
 from bus.domain.times import format_time
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions/{name}/keys", tags=["ordering"], route_class=AuditedRoute)
@@ -67,7 +67,7 @@ async def skip_key(
     return _decided(noting, body.key, message_id, body.reason)
 
 
-def _decided(noting: Noting, key: str, message_id: str, reason: str = "") -> DecidedView:
+def _decided(noting: AuditNotes, key: str, message_id: str, reason: str = "") -> DecidedView:
     # In the log a field that is called "key" is a secret.
     noting.compare({}, {"ordering_key": key, "message_id": message_id, "reason": reason or None})
     return DecidedView(key=key, message_id=message_id)

@@ -46,7 +46,7 @@ _NONE: Final = Waiting(0, None)
 _NEARLY_FULL: Final = RULES["spool-full"].limit or 1.0
 
 
-class _Waiting(NamedTuple):
+class _Backlog(NamedTuple):
     """What waits for some subscriptions."""
 
     backlog: int | None
@@ -200,12 +200,12 @@ def _subscription(found: Subscription, sight: Sight) -> BusySubscriptionView:
     )
 
 
-def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Waiting:
+def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Backlog:
     backlogs = [sight.backlog.get(lane, _NONE) for lane in lanes]
     known = [found.records for found in backlogs if found.records is not None]
     times = [found.oldest for found in backlogs if found.oldest is not None]
     retrying = sum(sight.retrying.get(lane, 0) for lane in lanes) if sight.retrying is not None else None
-    return _Waiting(sum(known) if len(known) == len(backlogs) else None, retrying, optional_time(min(times, default=0)))
+    return _Backlog(sum(known) if len(known) == len(backlogs) else None, retrying, optional_time(min(times, default=0)))
 
 
 def _sum(counts: Mapping[Lane, int] | None, lanes: Sequence[Lane]) -> int | None:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import AfterValidator, Field, StrictBool
 
-from admin.access.saved_views import Found, is_own
+from admin.access.saved_views import VersionedView, is_own
 from admin.deps import ReaderOfSome, ServicesDep
 from admin.models.base import Body, Whole
 from admin.models.responses.access import OwnerView, SavedView
@@ -82,7 +82,7 @@ async def delete_view(name: Name, services: ServicesDep, principal: ReaderOfSome
     return Response(status_code=204)
 
 
-def _view(found: Found, principal: Principal) -> SavedView:
+def _view(found: VersionedView, principal: Principal) -> SavedView:
     view = found.view
     return SavedView(
         name=view.name,

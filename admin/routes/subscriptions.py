@@ -13,7 +13,7 @@ from admin.models.base import Code
 from admin.models.configuration import RotateBody, SubscriptionBody
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import SubscriptionView
-from admin.requests.audited import AuditedRoute, Noting, NotingDep
+from admin.requests.audited import AuditedRoute, AuditNotes, NotingDep
 from admin.requests.changing import merged, put_unless_refused
 from admin.services import AdminServices
 from bus.domain.durations import parse_duration
@@ -117,7 +117,7 @@ def _check_name(body: SubscriptionBody, name: str) -> None:
 
 
 async def _put(
-    services: AdminServices, noting: Noting, code: str, body: SubscriptionBody, known: Subscription | None
+    services: AdminServices, noting: AuditNotes, code: str, body: SubscriptionBody, known: Subscription | None
 ) -> SubscriptionView:
     context = services.context
     check(context.egress, body)

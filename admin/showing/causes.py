@@ -19,7 +19,7 @@ from bus.observing.reading import Reading
 from bus.sentences import sentence
 
 
-class _Told(NamedTuple):
+class _DispatcherReport(NamedTuple):
     workers: Mapping[Lane, WorkerFigures]
     breakers: Mapping[str, BreakerFigures]
 
@@ -101,12 +101,12 @@ class Causes:
                 found[subscription.name] = cause
         return found
 
-    async def _ask(self) -> dict[str, _Told]:
+    async def _ask(self) -> dict[str, _DispatcherReport]:
         """Return the state of each dispatcher, by owner; one that does not answer is left out."""
         dispatchers = [member for member in self._context.members.all if member.is_dispatcher]
         answers = await self._introspection.reports.of(dispatchers)
         return {
-            answer.member.owner: _Told(
+            answer.member.owner: _DispatcherReport(
                 {(one.destination, one.subscription): one for one in answer.report.workers}, answer.report.breakers
             )
             for answer in answers
@@ -121,7 +121,7 @@ def _key(trace: Trace, destination: Destination | None) -> str | None:
     return destination.ordering.key_of(trace.message.key)
 
 
-def _post(member: Member, told: _Told | None, key: Lane) -> Post:
+def _post(member: Member, told: _DispatcherReport | None, key: Lane) -> Post:
     """Return a dispatcher's state for a subscription; if it does not answer, what it last announced to all."""
     lane = "/".join(key)
     if told is None:

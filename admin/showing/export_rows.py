@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from admin.showing.masks import Seen
+from admin.showing.masks import VisibleBody
 from admin.showing.views import message_row
 from bus.domain.tracing.trace import Trace
 
@@ -44,7 +44,7 @@ class Writer(Protocol):
         """Return what the file has before its rows."""
         ...
 
-    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+    def rows(self, found: Iterable[tuple[Trace, VisibleBody | None]]) -> bytes:
         """Return the rows of messages, with bodies where these are given."""
         ...
 
@@ -62,7 +62,7 @@ class CsvWriter:
         """Return the names of the columns."""
         return _csv([_COLUMNS])
 
-    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+    def rows(self, found: Iterable[tuple[Trace, VisibleBody | None]]) -> bytes:
         """Return a row for each message."""
         return _csv([[_cell(row[name]) for name in _COLUMNS] for trace, _ in found for row in [_row(trace)]])
 
@@ -83,7 +83,7 @@ class NdjsonWriter:
         """Return nothing."""
         return b""
 
-    def rows(self, found: Iterable[tuple[Trace, Seen | None]]) -> bytes:
+    def rows(self, found: Iterable[tuple[Trace, VisibleBody | None]]) -> bytes:
         """Return a line for each message."""
         lines = []
         for trace, seen in found:
@@ -126,7 +126,7 @@ def _csv(rows: Iterable[Iterable[str]]) -> bytes:
     return text.getvalue().encode("utf-8", "replace")
 
 
-def _seen(seen: Seen) -> dict[str, Any]:
+def _seen(seen: VisibleBody) -> dict[str, Any]:
     """Return the fields of a row for a body as the reader may see it."""
     shown = _body(seen.body) if seen.body is not None else {"body_withheld": str(seen.why)}
     return shown | ({"masked": True} if seen.masked else {})

@@ -23,7 +23,7 @@ _AT_ONCE: Final = 65_536  # bytes of a body that is masked on the event loop; la
 _HINT: Final = sentence("an admin sees it with ?unmasked=true, which the audit log notes")
 
 
-class Seen(NamedTuple):
+class VisibleBody(NamedTuple):
     """A body as a reader may see it; None when it is withheld, with ``why``. ``masked``: parts may be hidden."""
 
     body: bytes | None
@@ -58,17 +58,17 @@ class Masks:
             return _NOTHING
         return _rules(self._catalog, destination)
 
-    async def body(self, message: Message) -> Seen:
+    async def body(self, message: Message) -> VisibleBody:
         """Return a message's body as this reader sees it."""
         rules = self.of(message.destination)
         if not rules.body:
-            return Seen(message.body)
+            return VisibleBody(message.body)
         try:
             if len(message.body) <= _AT_ONCE:
-                return Seen(rules.mask_body(message.body), masked=True)
-            return Seen(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
+                return VisibleBody(rules.mask_body(message.body), masked=True)
+            return VisibleBody(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
         except Unmaskable as error:
-            return Seen(None, masked=True, why=said_by(error))
+            return VisibleBody(None, masked=True, why=said_by(error))
 
     def headers(self, destination: str, headers: Mapping[str, str]) -> dict[str, str]:
         """Return a message's own headers as this reader sees them."""
@@ -120,7 +120,7 @@ class Masks:
             )
 
 
-def withheld(seen: Seen) -> AccessDenied:
+def withheld(seen: VisibleBody) -> AccessDenied:
     """Return the refusal of a body that is withheld."""
     return AccessDenied(seen.why, hint=_HINT)
 

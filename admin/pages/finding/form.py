@@ -10,7 +10,7 @@ from nicegui import ui
 from admin.pages.finding.filters import CONDITIONS, RANGES, Filters, local, title_of
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import fill, link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _ANSWERS: Final = ("2xx", "3xx", "4xx", "5xx", "none")
@@ -26,7 +26,7 @@ _PLACEHOLDERS: Final = {
 class Form:
     """The fields of one search; ``trouble`` is what the API found wrong with one of them."""
 
-    def __init__(self, viewer: Viewer, filters: Filters, trouble: Refused | None) -> None:
+    def __init__(self, viewer: Viewer, filters: Filters, trouble: ApiError | None) -> None:
         self._viewer = viewer
         self._filters = filters
         self._trouble = trouble

@@ -10,14 +10,14 @@ from nicegui import ui
 
 from admin.models.responses.messages import ResentView, TraceView
 from admin.models.responses.resends import JobView
-from admin.pages.calls import Done
+from admin.pages.calls import ChangeResponse
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.notes import note
 from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.tables import Row
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.tracing.signature import FAILING
 
@@ -28,7 +28,7 @@ _FAILURE: Final = 500
 Answer = TypeVar("Answer")
 
 
-class Resending:
+class MessageResender:
     """Resends messages, one request after the other: what one is refused takes nothing from the others.
 
     Attributes
@@ -42,9 +42,9 @@ class Resending:
     def __init__(self, viewer: Viewer, reason: str) -> None:
         self._viewer = viewer
         self._reason = reason
-        self._failure: Refused | None = None
+        self._failure: ApiError | None = None
         self.jobs: list[tuple[str, str]] = []
-        self.refused: list[tuple[str, Refused]] = []
+        self.refused: list[tuple[str, ApiError]] = []
 
     async def failed(self, ids: Sequence[str]) -> None:
         """Have jobs for each destination resend the deliveries that fail."""
@@ -71,7 +71,7 @@ class Resending:
     async def _trace(self, id_: str) -> TraceView:
         return await self._viewer.api.get(f"/messages/{id_}", TraceView, {"attempts": "none"})
 
-    async def _resent(self, name: str, path: str, body: Mapping[str, object]) -> Done | None:
+    async def _resent(self, name: str, path: str, body: Mapping[str, object]) -> ChangeResponse | None:
         return await self._tried(name, sent_again(self._viewer, path, {**body, "reason": self._reason}))
 
     async def _tried(self, name: str, asking: Coroutine[object, object, Answer]) -> Answer | None:
@@ -82,7 +82,7 @@ class Resending:
             return None
         try:
             return await asking
-        except Refused as refused:
+        except ApiError as refused:
             if refused.status == _NOBODY:
                 raise
             if refused.status >= _FAILURE:
@@ -109,14 +109,14 @@ class TickedResend:
             why = asked_reason(self._viewer)
 
             async def act() -> bool:
-                resending = Resending(self._viewer, (why.value or "").strip())
+                resending = MessageResender(self._viewer, (why.value or "").strip())
                 await (resending.failed if to_whom.value == _FAILED else resending.all)(ids)
                 self._tell(resending)
                 return True
 
             answers(self._viewer, asking, t("Resend"), act)
 
-    def _tell(self, resending: Resending) -> None:
+    def _tell(self, resending: MessageResender) -> None:
         t = self._viewer.t
         self._said.clear()
         with self._said:

@@ -17,8 +17,8 @@ from admin.pages.parts.notes import empty, note, refusal
 from admin.pages.parts.summary import SummaryPart
 from admin.pages.parts.tables import Cell, Column, Row, place, state, table
 from admin.pages.parts.tags import link, tag
-from admin.pages.parts.ticking import Ticking
-from admin.pages.refused import Refused
+from admin.pages.parts.ticking import SelectionBar
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 from bus.nearest import nearest
@@ -68,13 +68,13 @@ class Results:
         if ticking is not None:
             ticking.of(shown, by="message")
 
-    def _ticking(self) -> Ticking | None:
+    def _ticking(self) -> SelectionBar | None:
         """Show what resends ticked rows, to whom may resend."""
         viewer = self._viewer
         if not viewer.may(Action.RESEND, self._filters.get("destination") or None):
             return None
         resend = TickedResend(viewer, tag("div", "", aria_live="polite"))
-        return Ticking(viewer, viewer.t("Resend these…"), resend.ask)
+        return SelectionBar(viewer, viewer.t("Resend these…"), resend.ask)
 
     def _row(self, item: MessageRow, names: list[str]) -> Row:
         return {
@@ -180,7 +180,7 @@ def next_try(viewer: Viewer, item: MessageRow) -> str:
     return viewer.t("attempt {n}, next at {time}", n=made, time=viewer.near(due))
 
 
-async def failed(viewer: Viewer, error: Refused) -> None:
+async def failed(viewer: Viewer, error: ApiError) -> None:
     """Show why a search was refused, and what to do: each reason looks different."""
     t, detail, hint = viewer.t, viewer.say(error.detail), viewer.say(error.hint)
     if error.status == _FORBIDDEN:

@@ -14,7 +14,7 @@ from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import done
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 PAGE: Final = "find"
@@ -25,7 +25,7 @@ async def saved_views(viewer: Viewer, filters: Filters) -> None:
     """Show the saved views, and a button that saves this search; nothing where the API has no saved views."""
     try:
         found = await viewer.api.get("/views", Listing[SavedView])
-    except Refused as error:
+    except ApiError as error:
         if error.status in _MISSING:
             return
         raise

@@ -14,7 +14,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.sections import Section
 from admin.pages.parts.tables import Column, Row, moment, place, state, text
 from admin.pages.parts.times import took, waited
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _SHOWN: Final = 10
@@ -47,7 +47,7 @@ class ActivityPart:
         t = self._viewer.t
         try:
             found = await self._viewer.api.get(self._path, ActivityView, {"limit": _SHOWN})
-        except Refused as refused:
+        except ApiError as refused:
             self._section.refuse(refused)
             return
         said = self._said(found)

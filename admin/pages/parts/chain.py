@@ -16,12 +16,12 @@ from admin.models.responses.strict_ordering import (
     SegmentView,
     StrictOrderView,
 )
-from admin.pages.calls import Done
+from admin.pages.calls import ChangeResponse
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import count, pairs
 from admin.pages.parts.following import EVERY, patient
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import tag
@@ -62,7 +62,7 @@ class ChainPicture:
         self._may_decide = viewer.may(Action.CONFIGURE, code)
         with tag("section", "pier-card", aria_label=viewer.t("Strict order")):
             tag("h2", "", viewer.t("Strict order"))
-            self._picture = Live(self._draw)
+            self._picture = LivePart(self._draw)
             self._asking = tag("div")  # stays while the picture is drawn anew
 
     async def follow(self) -> None:
@@ -183,7 +183,7 @@ class ChainPicture:
 
         button(t("Its producer is gone for good…"), ask, icon="link_off")
 
-    async def _cost(self, decision: _Decision) -> Done:
+    async def _cost(self, decision: _Decision) -> ChangeResponse:
         return await self._viewer.api.post(decision.path, {**decision.body, "dry_run": True})
 
     def _ask(self, decision: _Decision, costs: list[CostView]) -> None:

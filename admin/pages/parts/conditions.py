@@ -11,8 +11,8 @@ from admin.models.responses.base import Listing
 from admin.models.responses.conditions import ConditionView
 from admin.pages.parts.figures import count, figures
 from admin.pages.parts.following import EVERY, patient
-from admin.pages.parts.live import Live
-from admin.pages.parts.states import Look, chip
+from admin.pages.parts.live import LivePart
+from admin.pages.parts.states import StateStyle, chip
 from admin.pages.parts.tables import Cell, badge
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
@@ -21,13 +21,13 @@ from bus.security.keys import Action
 from bus.sentences import N_
 
 _LOOKS: Final = {
-    State.BREAKER_OPEN: Look(N_("breaker open"), "bad", "power_off"),
-    State.FAILING: Look(N_("failing"), "bad", "error"),
-    State.SATURATED: Look(N_("too slow"), "warn", "hourglass_bottom"),
-    State.PAUSED: Look(N_("paused"), "warn", "pause"),
-    State.HELD_BY_RATE: Look(N_("held by its rate"), "wait", "speed"),
-    State.HEALTHY: Look(N_("healthy"), "good", "check_circle"),
-    State.QUIET: Look(N_("nothing lately"), "wait", "bedtime"),
+    State.BREAKER_OPEN: StateStyle(N_("breaker open"), "bad", "power_off"),
+    State.FAILING: StateStyle(N_("failing"), "bad", "error"),
+    State.SATURATED: StateStyle(N_("too slow"), "warn", "hourglass_bottom"),
+    State.PAUSED: StateStyle(N_("paused"), "warn", "pause"),
+    State.HELD_BY_RATE: StateStyle(N_("held by its rate"), "wait", "speed"),
+    State.HEALTHY: StateStyle(N_("healthy"), "good", "check_circle"),
+    State.QUIET: StateStyle(N_("nothing lately"), "wait", "bedtime"),
 }
 _NEXT: Final = {
     State.BREAKER_OPEN: N_("Repair it, and send it a sample; what it missed is delivered by itself then."),
@@ -72,7 +72,7 @@ class ConditionCard:
         self._has_failures = has_failures
         self._code, self._name = code, name
         with tag("section", "pier-card pier-condition", aria_label=viewer.t("Now"), aria_live="polite"):
-            self._shown = Live(self._draw)
+            self._shown = LivePart(self._draw)
 
     async def follow(self) -> None:
         """Show how it does now, and from then on."""

@@ -9,9 +9,9 @@ from typing import Final
 
 from nicegui import ui
 
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.tags import tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.times import format_time
 
@@ -41,7 +41,7 @@ def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[],
 
     What the page shows stays meanwhile.
     """
-    trouble = Live(_tell)
+    trouble = LivePart(_tell)
     trouble.update("")
     seen = viewer.now()
 
@@ -50,7 +50,7 @@ def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[],
         try:
             await _turn()
             await look()
-        except Refused as error:
+        except ApiError as error:
             if error.status == _NOBODY:
                 raise
             why = " · ".join(viewer.say(part) for part in (error.detail, error.hint) if part)

@@ -13,7 +13,7 @@ from admin.models.responses.configuration import DestinationView
 from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import refusal
 from admin.pages.parts.tags import tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 Field = ValidationElement[Any]
@@ -81,7 +81,7 @@ class Form:
             self._clear()
             try:
                 await action()
-            except Refused as error:
+            except ApiError as error:
                 self._tell(error)
 
         return button(text, submit, kind="primary", disabled_because=disabled_because)
@@ -98,7 +98,7 @@ class Form:
         for field in self._fields.values():
             field.error = None
 
-    def _tell(self, error: Refused) -> None:
+    def _tell(self, error: ApiError) -> None:
         name = error.field.partition(".")[0]
         if name in self._fields:
             self.fail(name, self._viewer.say(error.detail))

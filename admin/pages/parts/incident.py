@@ -11,7 +11,7 @@ from admin.pages.parts.alarms import place_of
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.cures import show_cures
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import done
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
@@ -42,7 +42,7 @@ class IncidentCard:
         self._viewer = viewer
         self._whole = whole
         with tag("section", "pier-card pier-incident"):
-            self._shown = Live(self._draw)
+            self._shown = LivePart(self._draw)
             self._asking = tag("div")  # stays while the rest is drawn anew
 
     def show(self, found: IncidentView) -> None:

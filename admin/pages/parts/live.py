@@ -10,7 +10,7 @@ from admin.pages.parts.tags import tag
 _NOTHING: Final = object()
 
 
-class Live:
+class LivePart:
     """A part that is built anew when what it shows has changed, and left alone as long as it has not."""
 
     def __init__(self, build: Callable[[Any], object]) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from nicegui import ui
 
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.sentences import N_
 
@@ -46,7 +46,7 @@ def empty(title: str, text: str = "", *, action: tuple[str, str] | None = None) 
                 link(*action)
 
 
-def refusal(viewer: Viewer, error: Refused) -> None:
+def refusal(viewer: Viewer, error: ApiError) -> None:
     """Show in place of a page, or of a part, why the API did not answer."""
     t = viewer.t
     tone = "warn" if error.status in (_NOT_FOUND, _FORBIDDEN) else "bad"
@@ -57,7 +57,7 @@ def refusal(viewer: Viewer, error: Refused) -> None:
             tag("p", "pier-quiet", t("Nothing that was acknowledged is lost: it waits on disk. Reload in a moment."))
 
 
-def tell(viewer: Viewer, error: Refused) -> None:
+def tell(viewer: Viewer, error: ApiError) -> None:
     """Notify the viewer why the API refused."""
     text = " · ".join(part for part in (viewer.say(said) for said in (error.detail, error.hint)) if part)
     ui.notify(text, type="warning", position="top", multi_line=True, timeout=12_000, close_button=viewer.t("Close"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from admin.pages.parts.figures import count
-from admin.pages.parts.states import Look
+from admin.pages.parts.states import StateStyle
 from admin.pages.parts.tables import Cell, badge
 from admin.pages.parts.times import took
 from admin.pages.viewer import Viewer
@@ -21,19 +21,19 @@ JOBS: Final = {
     Job.ARCHIVE: N_("Archive old messages"),
 }
 VERDICTS: Final = {
-    Verdict.RUNNING: Look(N_("at work"), "warn", "autorenew"),
-    Verdict.PROVEN: Look(N_("proven"), "good", "verified"),
-    Verdict.EXPLAINED: Look(N_("accounted for, partly by the store alone"), "good", "verified"),
-    Verdict.UNSETTLED: Look(N_("not everything can be judged"), "warn", "pending"),
-    Verdict.MISSING: Look(N_("deliveries are missing"), "bad", "error"),
-    Verdict.CONTRADICTED: Look(N_("the store contradicts events"), "bad", "error"),
-    Verdict.UNHEARD: Look(N_("nothing to judge yet"), "wait", "schedule"),
-    Verdict.WITHIN: Look(N_("within the norms"), "good", "check_circle"),
-    Verdict.OUT: Look(N_("outside of the norms"), "bad", "error"),
-    Verdict.DONE: Look(N_("finished"), "good", "check_circle"),
-    Verdict.NOTHING: Look(N_("nothing to do"), "wait", "remove_circle_outline"),
-    Verdict.FAILED: Look(N_("failed"), "bad", "cancel"),
-    Verdict.BROKEN: Look(N_("broken off"), "warn", "power_off"),
+    Verdict.RUNNING: StateStyle(N_("at work"), "warn", "autorenew"),
+    Verdict.PROVEN: StateStyle(N_("proven"), "good", "verified"),
+    Verdict.EXPLAINED: StateStyle(N_("accounted for, partly by the store alone"), "good", "verified"),
+    Verdict.UNSETTLED: StateStyle(N_("not everything can be judged"), "warn", "pending"),
+    Verdict.MISSING: StateStyle(N_("deliveries are missing"), "bad", "error"),
+    Verdict.CONTRADICTED: StateStyle(N_("the store contradicts events"), "bad", "error"),
+    Verdict.UNHEARD: StateStyle(N_("nothing to judge yet"), "wait", "schedule"),
+    Verdict.WITHIN: StateStyle(N_("within the norms"), "good", "check_circle"),
+    Verdict.OUT: StateStyle(N_("outside of the norms"), "bad", "error"),
+    Verdict.DONE: StateStyle(N_("finished"), "good", "check_circle"),
+    Verdict.NOTHING: StateStyle(N_("nothing to do"), "wait", "remove_circle_outline"),
+    Verdict.FAILED: StateStyle(N_("failed"), "bad", "cancel"),
+    Verdict.BROKEN: StateStyle(N_("broken off"), "warn", "power_off"),
 }
 _FIGURES: Final = {
     "expected": N_("{count} expected"),

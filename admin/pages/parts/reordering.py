@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admin.pages.calls import Done
+from admin.pages.calls import ChangeResponse
 from admin.pages.parts.dialogs import confirmed
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 
-async def sent_again(viewer: Viewer, path: str, body: Mapping[str, object]) -> Done | None:
+async def sent_again(viewer: Viewer, path: str, body: Mapping[str, object]) -> ChangeResponse | None:
     """Have the API send something again; where that breaks a strict order, ask first; None when it is not wanted."""
     t = viewer.t
     try:
         return await viewer.api.post(path, body)
-    except Refused as refused:
+    except ApiError as refused:
         if refused.field != "reorder":
             raise
         wanted = await confirmed(

@@ -12,7 +12,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import took
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _FIRST: Final = '{\n  "sample": true\n}'
@@ -48,7 +48,7 @@ def _body(viewer: Viewer, form: Form) -> object:
     try:
         return json.loads(str(form.value("body") or ""))
     except ValueError as error:
-        raise Refused(422, viewer.t("This is not JSON: {error}", error=error), field="body") from error
+        raise ApiError(422, viewer.t("This is not JSON: {error}", error=error), field="body") from error
 
 
 def _show(viewer: Viewer, found: SampleView) -> None:

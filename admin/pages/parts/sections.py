@@ -7,11 +7,11 @@ from typing import Final
 
 from nicegui.events import GenericEventArguments
 
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import empty, refusal
 from admin.pages.parts.tables import Column, Row, Table, table
 from admin.pages.parts.tags import tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.sentences import Said
 
@@ -45,7 +45,7 @@ class Section:
         self._columns = columns
         with tag("section", "pier-card", aria_label=title):
             tag("h2", "", title)
-            self._said = Live(self._say)
+            self._said = LivePart(self._say)
             self._holder = tag("div")
         self._table: Table | None = None
 
@@ -61,7 +61,7 @@ class Section:
         elif self._table is not None and list(rows) != self._table.rows:
             self._table.rows = [dict(row) for row in rows]
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: ApiError) -> None:
         """Show in place of the table why the API refused."""
         self._holder.set_visibility(False)
         self._said.update((error.status, error.detail, error.hint))
@@ -73,4 +73,4 @@ class Section:
         elif len(data) == 2:  # noqa: PLR2004 - a title and a text
             empty(*data)
         else:
-            refusal(self._viewer, Refused(*data))
+            refusal(self._viewer, ApiError(*data))

@@ -12,7 +12,7 @@ from bus.domain.delivery.delivery import Status
 from bus.sentences import N_
 
 
-class Look(NamedTuple):
+class StateStyle(NamedTuple):
     """How a state looks."""
 
     text: str
@@ -21,14 +21,14 @@ class Look(NamedTuple):
 
 
 LOOKS: Final = {
-    Status.DELIVERED: Look(N_("delivered"), "good", "check_circle"),
-    Status.PENDING: Look(N_("pending"), "wait", "schedule"),
-    Status.RETRYING: Look(N_("retrying"), "warn", "autorenew"),
-    Status.RESEND: Look(N_("to be resent"), "warn", "replay"),
-    Status.DEAD: Look(N_("dead"), "bad", "cancel"),
-    Status.PARKED: Look(N_("parked"), "bad", "pause_circle"),
-    Status.CANCELED: Look(N_("canceled"), "wait", "block"),
-    Status.SKIPPED: Look(N_("skipped"), "wait", "redo"),
+    Status.DELIVERED: StateStyle(N_("delivered"), "good", "check_circle"),
+    Status.PENDING: StateStyle(N_("pending"), "wait", "schedule"),
+    Status.RETRYING: StateStyle(N_("retrying"), "warn", "autorenew"),
+    Status.RESEND: StateStyle(N_("to be resent"), "warn", "replay"),
+    Status.DEAD: StateStyle(N_("dead"), "bad", "cancel"),
+    Status.PARKED: StateStyle(N_("parked"), "bad", "pause_circle"),
+    Status.CANCELED: StateStyle(N_("canceled"), "wait", "block"),
+    Status.SKIPPED: StateStyle(N_("skipped"), "wait", "redo"),
 }
 
 

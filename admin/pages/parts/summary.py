@@ -16,7 +16,7 @@ from admin.pages.parts.notes import refusal
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.ticks import round_ticks
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import WORST_FIRST, Status
 from bus.domain.times import SECOND, format_time, parse_time
@@ -59,14 +59,14 @@ class SummaryPart:
         ui.timer(_AFTER, self._load, once=True)
 
     async def _load(self) -> None:
-        found: SummaryView | Refused
+        found: SummaryView | ApiError
         try:
             found = await self._viewer.api.get("/messages/summary", SummaryView, self._asked)
-        except Refused as refused:
+        except ApiError as refused:
             found = refused
         self._card.clear()
         with self._card:
-            if isinstance(found, Refused):
+            if isinstance(found, ApiError):
                 refusal(self._viewer, found)
             else:
                 self._show(found)

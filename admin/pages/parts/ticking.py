@@ -10,7 +10,7 @@ from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 
 
-class Ticking:
+class SelectionBar:
     """A bar that is there once rows of the table below it are ticked, with what is to be done with them.
 
     ``action`` is what its button says, and ``act`` gets the rows.

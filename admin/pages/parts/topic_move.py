@@ -11,7 +11,7 @@ from admin.models.responses.lookup import ClusterSeenView, MigrationView
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import count, pairs
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, number, table, text
@@ -46,8 +46,8 @@ class TopicMove:
         self._viewer = viewer
         self._may_steer = viewer.may(Action.PAUSE)
         with tag("section", "pier-card"):
-            self._head = Live(self._draw_head)
-            self._now = Live(self._draw_now)
+            self._head = LivePart(self._draw_head)
+            self._now = LivePart(self._draw_now)
             self._asking = tag("div")  # stays while the rest is drawn anew
 
     def show(self, found: MigrationView) -> None:

@@ -12,7 +12,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, took
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.tracing.waterfall import PHASES
 from admin.pages.viewer import Viewer
 
@@ -22,14 +22,14 @@ _FAILED: Final = 400
 async def show_attempt(viewer: Viewer, message_id: str, subscription: str, attempt_id: str) -> None:
     """Open an attempt in a dialog; it is read only now, so that a message with many attempts loads quickly."""
     path = f"/messages/{message_id}/deliveries/{quote(subscription, safe='')}/attempts/{quote(attempt_id, safe='')}"
-    found: SentAttemptView | Refused
+    found: SentAttemptView | ApiError
     try:
         found = await viewer.api.get(path, SentAttemptView)
-    except Refused as refused:
+    except ApiError as refused:
         found = refused
-    number = "" if isinstance(found, Refused) else found.attempt.n
+    number = "" if isinstance(found, ApiError) else found.attempt.n
     with dialog(viewer.t("Attempt {n} of {name}", n=number, name=subscription), wide=True) as shown:
-        if isinstance(found, Refused):
+        if isinstance(found, ApiError):
             refusal(viewer, found)
         else:
             _Attempt(viewer, found).show()

@@ -13,7 +13,7 @@ from admin.pages.parts.figures import size
 from admin.pages.parts.foreign_records import hex_lines, visible
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 UNMASK: Final = "unmask"
@@ -55,7 +55,7 @@ class BodyPart:
         self._holder.clear()
         try:
             answer = await self._viewer.api.content(f"{self._path}?unmasked=true" if unmasked else self._path)
-        except Refused as error:
+        except ApiError as error:
             with self._holder:
                 refusal(self._viewer, error)
             return

@@ -14,7 +14,7 @@ from admin.pages.parts.answers import answer
 from admin.pages.parts.copying import copied
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tables import Column, Row, Table, moment, table, text
 from admin.pages.parts.tags import link, tag
@@ -53,7 +53,7 @@ class Delivery:
         self._show_attempt = show_attempt
         self._rows: list[Row] = []
         with tag("section", "pier-card", id=f"delivery-{name}", aria_label=viewer.t("Delivery to {name}", name=name)):
-            self._head = Live(self._build_head)
+            self._head = LivePart(self._build_head)
             self._table = self._attempts()
             self._none = tag("p", "pier-quiet", viewer.t("No attempt yet."))
 

@@ -8,7 +8,7 @@ from typing import Final
 from nicegui.events import GenericEventArguments
 
 from admin.models.responses.messages import TraceView
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.tracing.waterfall import Part, drawn, legend, parts_of, waterfall
@@ -32,7 +32,7 @@ class Picture:
         self._show_attempt = show_attempt
         with tag("section", "pier-card", aria_label=viewer.t("Timeline")) as card:
             tag("h2", "", viewer.t("Timeline"))
-            self._shown = Live(self._draw)
+            self._shown = LivePart(self._draw)
         card.on("click", self._opened, js_handler=_CHOSEN)
 
     def update(self, trace: TraceView) -> None:

@@ -45,7 +45,7 @@ class Pause(NamedTuple):
     length: float
 
 
-class Made(NamedTuple):
+class TimedAttempt(NamedTuple):
     """An attempt, with the milliseconds of each phase that was measured, and of what belongs to none."""
 
     attempt: AttemptView
@@ -64,7 +64,7 @@ class LeftOut(NamedTuple):
     attempts: int
 
 
-Part = Pause | Made | LeftOut
+Part = Pause | TimedAttempt | LeftOut
 
 
 def parts_of(delivery: DeliveryView, received_at: str | None) -> list[Part]:
@@ -100,27 +100,27 @@ def _end(attempt: AttemptView) -> int:
     return parse_time(attempt.started_at) + round(attempt.duration_ms)
 
 
-def _made(attempt: AttemptView) -> Made:
+def _made(attempt: AttemptView) -> TimedAttempt:
     phases = [(name, max(0.0, attempt.phases[name])) for name in PHASES if name in attempt.phases]
     told = sum(length for name, length in phases if name != "queue")
     untold = attempt.duration_ms - told
-    return Made(attempt, phases, untold if untold > _LEAST else 0.0)
+    return TimedAttempt(attempt, phases, untold if untold > _LEAST else 0.0)
 
 
 def drawn(parts: Sequence[Part]) -> set[str]:
     """Return the names of the phases that these have, with ``untold``."""
-    made = [part for part in parts if isinstance(part, Made)]
+    made = [part for part in parts if isinstance(part, TimedAttempt)]
     return {name for one in made for name, _ in one.phases} | ({_UNTOLD} if any(one.untold for one in made) else set())
 
 
 def waterfall(viewer: Viewer, parts: Sequence[Part], *, label: str) -> None:
     """Draw them side by side; a button's ``data-attempt`` is the id of its attempt."""
-    longest = max((part.length for part in parts if isinstance(part, Made)), default=0.0)
+    longest = max((part.length for part in parts if isinstance(part, TimedAttempt)), default=0.0)
     with tag("div", "pier-fall", tabindex="0", role="group", aria_label=label):
         for part in parts:
             if isinstance(part, Pause):
                 _pause(viewer, part)
-            elif isinstance(part, Made):
+            elif isinstance(part, TimedAttempt):
                 _attempt(viewer, part, longest)
             else:
                 tag("span", "pier-fall-more pier-quiet", viewer.t("{count} more", count=part.attempts))
@@ -137,7 +137,7 @@ def _pause(viewer: Viewer, pause: Pause) -> None:
     tag("span", f"pier-fall-pause pier-fall-{pause.kind}", long, title=said, style=f"min-width: {width:.0f}px")
 
 
-def _attempt(viewer: Viewer, made: Made, longest: float) -> None:
+def _attempt(viewer: Viewer, made: TimedAttempt, longest: float) -> None:
     t, attempt = viewer.t, made.attempt
     width = max(_LEAST_PIXELS, _ATTEMPT_PIXELS * made.length / longest) if longest else _LEAST_PIXELS
     failed = attempt.status_code is None or attempt.status_code >= _ERROR or bool(attempt.error)

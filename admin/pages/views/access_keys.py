@@ -19,7 +19,7 @@ from admin.pages.parts.rights import ROLES, limits
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
 from bus.security.keys import Role
@@ -84,7 +84,7 @@ async def key(viewer: Viewer) -> None:
     keys = (await viewer.api.get("/keys", Listing[KeyView])).items
     found = next((one for one in keys if one.id == wanted), None)
     if found is None:
-        raise Refused(404, t("There is no key {id}; it may have been revoked.", id=wanted))
+        raise ApiError(404, t("There is no key {id}; it may have been revoked.", id=wanted))
     is_last = await is_last_admin(viewer, key=wanted)
     name = found.name or wanted
     with heading(name):

@@ -13,7 +13,7 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button
 from admin.pages.parts.following import following
 from admin.pages.parts.incident import IncidentCard
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import done, empty, note
 from admin.pages.parts.tables import Column, Row, badge, moment, place, table
 from admin.pages.parts.tags import tag
@@ -33,7 +33,7 @@ async def alarms(viewer: Viewer) -> None:
         tag("span", "pier-spacer")
         tools = tag("span", "pier-row-of")
     trial = tag("div", aria_live="polite")
-    watched = Live(lambda is_watched: None if is_watched else _unwatched(viewer))
+    watched = LivePart(lambda is_watched: None if is_watched else _unwatched(viewer))
     cards: dict[str, IncidentCard] = {}
 
     def build(ids: tuple[str, ...]) -> None:
@@ -42,9 +42,9 @@ async def alarms(viewer: Viewer) -> None:
             empty(t("All is well"), t("Nothing has lasted long enough that people are told of it."))
         cards.update({one: IncidentCard(viewer) for one in ids})
 
-    open_ones = Live(build)
-    silences = Live(lambda found: _silences(viewer, found))
-    past = Live(lambda found: _past(viewer, found))
+    open_ones = LivePart(build)
+    silences = LivePart(lambda found: _silences(viewer, found))
+    past = LivePart(lambda found: _past(viewer, found))
 
     async def look() -> None:
         found = await viewer.api.get("/alarms", IncidentsView)

@@ -14,7 +14,7 @@ from admin.pages.parts.deeds import deed_of
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -84,7 +84,7 @@ def _time(viewer: Viewer, name: str) -> str:
         return _parsed(viewer, written).astimezone(UTC).isoformat() if written else ""
     except (ValueError, OverflowError) as error:
         said = viewer.t("{text} is not a time such as 2026-01-31T12:00", text=written[:60])
-        raise Refused(422, said, field=name) from error
+        raise ApiError(422, said, field=name) from error
 
 
 def _local(viewer: Viewer, written: str) -> str:

@@ -24,7 +24,7 @@ from admin.pages.parts.selections import as_query, selection_of
 from admin.pages.parts.summary import SummaryPart
 from admin.pages.parts.tables import Column, Row, moment, place, state, table, text
 from admin.pages.parts.tags import link, tag
-from admin.pages.parts.ticking import Ticking
+from admin.pages.parts.ticking import SelectionBar
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -89,7 +89,7 @@ async def _examples(viewer: Viewer, group: FailureGroupView) -> None:
     tag("h2", "pier-section", t("The newest"))
     ticking = None
     if viewer.may(Action.RESEND, group.destination):
-        ticking = Ticking(viewer, t("Resend these…"), lambda rows: _ask(viewer, group, rows))
+        ticking = SelectionBar(viewer, t("Resend these…"), lambda rows: _ask(viewer, group, rows))
     columns = [
         Column("message", t("Message")),
         Column("status", t("Status")),

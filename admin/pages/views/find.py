@@ -15,7 +15,7 @@ from admin.pages.finding.results import Results, failed
 from admin.pages.finding.saved import saved_views
 from admin.pages.frame import heading, page
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -40,7 +40,7 @@ async def find(viewer: Viewer) -> Response | None:
     return None
 
 
-async def _show(viewer: Viewer, filters: Filters, found: MessagesView | None, trouble: Refused | None) -> None:
+async def _show(viewer: Viewer, filters: Filters, found: MessagesView | None, trouble: ApiError | None) -> None:
     with heading(viewer.t("Find")):
         tag("span", "pier-spacer")
         if found is not None:
@@ -56,16 +56,16 @@ async def _show(viewer: Viewer, filters: Filters, found: MessagesView | None, tr
         Results(viewer, filters, found, destinations).show()
 
 
-async def _search(viewer: Viewer, filters: Filters) -> tuple[MessagesView | None, Refused | None]:
+async def _search(viewer: Viewer, filters: Filters) -> tuple[MessagesView | None, ApiError | None]:
     try:
         asked = filters.asked()
     except ValueError as error:
-        return None, Refused(422, f"last: {error}", field="last")
+        return None, ApiError(422, f"last: {error}", field="last")
     try:
         return await viewer.api.get(
             "/messages", MessagesView, {**asked, "cursor": filters.cursor, "limit": _ON_A_PAGE}
         ), None
-    except Refused as error:
+    except ApiError as error:
         return None, error
 
 

@@ -19,14 +19,14 @@ from admin.pages.parts.buttons import to
 from admin.pages.parts.clusters import clusters
 from admin.pages.parts.figures import count, share, size
 from admin.pages.parts.following import following
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.rates import store_rates
 from admin.pages.parts.sections import Section
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, badge, moment, number, place, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -39,16 +39,16 @@ async def health(viewer: Viewer) -> None:
     """Show the parts, and update them regularly."""
     t = viewer.t
     with heading(t("Health")):
-        state = Live(lambda is_well: _state(viewer, is_well=is_well))
+        state = LivePart(lambda is_well: _state(viewer, is_well=is_well))
         tag("span", "pier-spacer")
         tools = tag("span", "pier-row-of")
-    sections: list[_Part] = [_Processes(viewer), _Due(viewer), _Orphans(viewer)]
+    sections: list[_Part] = [_Processes(viewer), _ScheduledRetries(viewer), _Orphans(viewer)]
 
     async def look() -> None:
         for section in sections:
             try:
                 await section.look()
-            except Refused as error:
+            except ApiError as error:
                 section.refuse(error)
         state.update((await viewer.api.get("/health", HealthView)).status == "ok")
 
@@ -71,7 +71,7 @@ class _Part(Protocol):
         """Ask the API, and show what it has."""
         ...
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: ApiError) -> None:
         """Show why the API has nothing."""
         ...
 
@@ -82,7 +82,7 @@ class _Processes:
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
         self._viewer = viewer
-        self._moves = Live(self._lead)
+        self._moves = LivePart(self._lead)
         self._processes = Section(
             viewer,
             t("Processes"),
@@ -120,7 +120,7 @@ class _Processes:
         spools = [_spool(viewer, process, spool) for process in found.items for spool in process.spools]
         self._spools.show(spools, said=viewer.t("What is safe on a disk and not yet handed on."))
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: ApiError) -> None:
         """Show why the API has nothing."""
         self._processes.refuse(error)
 
@@ -169,7 +169,7 @@ def _spool(viewer: Viewer, process: ProcessView, spool: SpoolView) -> Row:
     }
 
 
-class _Due:
+class _ScheduledRetries:
     """What waits for another attempt."""
 
     def __init__(self, viewer: Viewer) -> None:
@@ -195,7 +195,7 @@ class _Due:
         nothing = (viewer.t("Nothing waits for another attempt"), "")
         self._section.show([_due(viewer, one) for one in found.items], said=said, nothing=nothing)
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: ApiError) -> None:
         """Show why the API has nothing."""
         self._section.refuse(error)
 
@@ -239,7 +239,7 @@ class _Orphans:
             nothing = (t("Nobody looks for them"), t("Run a sweeper on each machine: bus run sweeper."))
         self._section.show([_orphan(viewer, one) for one in found.items], nothing=nothing)
 
-    def refuse(self, error: Refused) -> None:
+    def refuse(self, error: ApiError) -> None:
         """Show why the API has nothing."""
         self._section.refuse(error)
 

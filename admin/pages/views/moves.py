@@ -6,7 +6,7 @@ from admin.models.responses.base import Listing
 from admin.models.responses.lookup import MigrationView
 from admin.pages.frame import heading, page
 from admin.pages.parts.following import following
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
 from admin.pages.parts.topic_move import TopicMove
@@ -29,7 +29,7 @@ async def moves(viewer: Viewer) -> None:
             empty(t("No topic moves"), t("Begin with: bus lookup plan TOPIC --to CLUSTER"))
         shown.update({one: TopicMove(viewer) for one in ids})
 
-    holder = Live(build)
+    holder = LivePart(build)
 
     async def look() -> None:
         found = (await viewer.api.get("/lookup/migrations", Listing[MigrationView])).items

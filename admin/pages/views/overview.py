@@ -13,7 +13,7 @@ from admin.pages.parts.alarms import Alarms
 from admin.pages.parts.conditions import condition_badge
 from admin.pages.parts.figures import Figures, count, rate, share
 from admin.pages.parts.following import following, patient
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.tables import Cell, Column, Row, moment, number, place, table, text
@@ -40,7 +40,7 @@ async def overview(viewer: Viewer) -> None:
     if not found.destinations:
         _begin(viewer)
         return
-    now = _Now(viewer, found)
+    now = _CurrentState(viewer, found)
     charts = await _history(viewer)
     tables = _Tables(viewer, found)
 
@@ -84,7 +84,7 @@ async def _history(viewer: Viewer) -> VolumeCharts:
     return charts
 
 
-class _Now:
+class _CurrentState:
     """The alarms and the rates, redrawn in place."""
 
     def __init__(self, viewer: Viewer, found: OverviewView) -> None:
@@ -121,10 +121,10 @@ class _Tables:
         with tag("section", "pier-card", aria_label=t("Destinations")):
             with tag("div", "pier-row-of"):
                 tag("h2", "", t("Destinations"))
-                self._news = Live(self._tell_new)
+                self._news = LivePart(self._tell_new)
             self._destinations = table(self._columns(), self._rows(found), label=t("Destinations"))
-            self._left_out = Live(self._tell_left_out)
-        self._breakers = Live(lambda seen: _breaker_table(viewer, seen) if seen else None)
+            self._left_out = LivePart(self._tell_left_out)
+        self._breakers = LivePart(lambda seen: _breaker_table(viewer, seen) if seen else None)
         self.draw(found)
 
     def draw(self, found: OverviewView) -> None:

@@ -13,7 +13,7 @@ from admin.pages.parts import proof as proofs
 from admin.pages.parts.buttons import to
 from admin.pages.parts.figures import Figures, count
 from admin.pages.parts.following import following
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import done, empty, note
 from admin.pages.parts.pipeline import JOBS, did, lasted, verdict
 from admin.pages.parts.sections import Section
@@ -36,7 +36,7 @@ async def pipeline(viewer: Viewer) -> None:
     with heading(viewer.t("Pipeline")):
         tag("span", "pier-spacer")
         tools = tag("span", "pier-row-of")
-    shown = _Shown(viewer)
+    shown = _PageParts(viewer)
     await shown.look()
     with tools:
         following(viewer, shown.look)
@@ -57,15 +57,15 @@ async def proof(viewer: Viewer) -> None:
     proofs.body(viewer, found)
 
 
-class _Shown:
+class _PageParts:
     """The parts of the page."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
-        self._silent = Live(self._tell_silence)
-        self._stopped = Live(self._tell_stop)
+        self._silent = LivePart(self._tell_silence)
+        self._stopped = LivePart(self._tell_stop)
         self._figures = Figures()
-        self._proof = Live(self._show_proof)
+        self._proof = LivePart(self._show_proof)
         self._jobs = self._jobs_section()
         self._runs = self._runs_section()
 

@@ -9,7 +9,7 @@ from admin.models.responses.producers import ProducersView, ProducerView, Refuse
 from admin.pages.frame import heading, page
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import note
 from admin.pages.parts.sections import Section
 from admin.pages.parts.selections import as_query
@@ -46,7 +46,7 @@ class _Producers:
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
         self._viewer = viewer
-        self._unheard = Live(self._tell_unheard)
+        self._unheard = LivePart(self._tell_unheard)
         self._producers = Section(
             viewer,
             t("Who sends"),
@@ -61,7 +61,7 @@ class _Producers:
                 Column("messages", t("Messages"), is_number=True),
             ],
         )
-        self._left_out = Live(self._tell_left_out)
+        self._left_out = LivePart(self._tell_left_out)
         self._refused = Section(
             viewer,
             t("Refused for good"),

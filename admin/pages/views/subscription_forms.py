@@ -15,7 +15,7 @@ from admin.pages.parts.forms import Form
 from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat
@@ -210,6 +210,6 @@ def _headers(viewer: Viewer, text: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, value = line.partition(":")
         if not colon:
-            raise Refused(422, viewer.t("{line} has no colon: write NAME: VALUE", line=line), field="headers")
+            raise ApiError(422, viewer.t("{line} has no colon: write NAME: VALUE", line=line), field="headers")
         found[name.strip()] = value.strip()
     return found

@@ -14,10 +14,10 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.copying import copied
 from admin.pages.parts.following import patient
 from admin.pages.parts.foreign_records import visible
-from admin.pages.parts.live import Live
+from admin.pages.parts.live import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
 from admin.pages.tracing.deliveries import Delivery
@@ -40,7 +40,7 @@ async def trace(viewer: Viewer) -> None:
     path = f"/messages/{quote(message_id, safe='')}"
     try:
         found = await viewer.api.get(path, TraceView)
-    except Refused as error:
+    except ApiError as error:
         if error.status != _MISSING:
             raise
         _missing(viewer, message_id)
@@ -77,19 +77,19 @@ class _Page:
             copied(viewer, found.id, "pier-id pier-mono")
         said = tag("div", "", aria_live="polite")
         with head:
-            self._states = Live(lambda seen: states(viewer, *seen))
+            self._states = LivePart(lambda seen: states(viewer, *seen))
             tag("span", "pier-spacer")
             self._live = ui.switch(t("Live"), value=True)
             Repair(viewer, said, self._stir).show(found)
         related_links(viewer, found)
-        self._lineage = Live(lambda seen: lineage(viewer, *seen))
+        self._lineage = LivePart(lambda seen: lineage(viewer, *seen))
         with tag("div", "pier-life"):
             with tag("div"):
-                self._facts = Live(Facts(viewer).show)
+                self._facts = LivePart(Facts(viewer).show)
                 BodyPart(viewer, found)
             with tag("div"):
                 self._picture = Picture(viewer, self._open)
-                self._timeline = Live(lambda hops: timeline(viewer, hops))
+                self._timeline = LivePart(lambda hops: timeline(viewer, hops))
         tag("h2", "pier-section", t("Deliveries"))
         self._holder = tag("div")
         self._update()

@@ -15,7 +15,7 @@ from admin.models.responses.access import SessionView
 from admin.models.responses.audit import AuditView
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.site import Site
 from bus.security.clients import networks_of
 from tests.unit.admin.admin_world import World
@@ -325,7 +325,7 @@ async def test_a_page_that_goes_on_by_itself_keeps_no_session_from_ending(
         for _ in range(5):
             await world.clock.advance(idle // 4)
             held.say({"type": "websocket.receive", "text": said})
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(ApiError):
                 await viewer.api.get("/destinations", Listing[DestinationView])
         await world.clock.advance(5)
         assert (held.sent[-1]["type"] != "websocket.close") == lasts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admin.models.responses.messages import AttemptView, DeliveryView
-from admin.pages.tracing.waterfall import LeftOut, Made, Part, Pause, drawn, parts_of
+from admin.pages.tracing.waterfall import LeftOut, Part, Pause, TimedAttempt, drawn, parts_of
 from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.times import format_time
 from bus.testing.writes import NOON
@@ -62,7 +62,7 @@ def test_the_way_each_attempt_and_the_pauses_between_them() -> None:
         Pause("pause", 5_000),
         Pause("due", 30_000),
     ]
-    made = [one for one in found if isinstance(one, Made)]
+    made = [one for one in found if isinstance(one, TimedAttempt)]
     assert [one.attempt.n for one in made] == [1, 2]
     assert made[0].phases == list(ALL.items())
     assert drawn(found) == set(ALL)
@@ -70,8 +70,8 @@ def test_the_way_each_attempt_and_the_pauses_between_them() -> None:
 
 def test_only_what_was_measured_has_a_phase() -> None:
     nothing, half = parts(attempt(1, 0, 1_000.0, phases={}), attempt(2, 1_000, phases={"send": 2.0}))
-    assert isinstance(nothing, Made)
-    assert isinstance(half, Made)
+    assert isinstance(nothing, TimedAttempt)
+    assert isinstance(half, TimedAttempt)
     assert (nothing.phases, nothing.untold) == ([], 1_000.0)
     assert (half.phases, half.untold) == ([("send", 2.0)], 30.0)
     assert drawn([nothing, half]) == {"send", "untold"}
@@ -79,13 +79,13 @@ def test_only_what_was_measured_has_a_phase() -> None:
 
 def test_clocks_that_disagree_make_no_time() -> None:
     found = parts(attempt(1, -50, phases={"queue": -3.0, "send": 1.0}, duration=1.0), received=0)
-    assert [type(one) for one in found] == [Made]
+    assert [type(one) for one in found] == [TimedAttempt]
     assert found[0].phases == [("queue", 0.0), ("send", 1.0)]
 
 
 @pytest.mark.parametrize("received", [None, 0])
 def test_what_is_not_known_is_not_drawn(received: int | None) -> None:
-    assert [type(one) for one in parts(attempt(1, 0), received=received)] == [Made]
+    assert [type(one) for one in parts(attempt(1, 0), received=received)] == [TimedAttempt]
     assert parts(received=received, due=1_000) == []
 
 
@@ -95,5 +95,5 @@ def test_what_has_ended_waits_for_nothing() -> None:
 
 def test_of_many_the_first_and_the_last_are_drawn() -> None:
     found = parts(*(attempt(n, n * 1_000) for n in range(1, 41)))
-    assert [one.attempt.n for one in found if isinstance(one, Made)] == [*range(1, 7), *range(35, 41)]
+    assert [one.attempt.n for one in found if isinstance(one, TimedAttempt)] == [*range(1, 7), *range(35, 41)]
     assert [one for one in found if isinstance(one, LeftOut)] == [LeftOut(28)]

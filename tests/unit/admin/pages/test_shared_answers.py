@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from admin.pages.refused import Refused
+from admin.pages.refused import ApiError
 from admin.pages.shared_answers import GOOD_FOR, SharedAnswers
 
 
@@ -18,7 +18,7 @@ class World:
         self.asked = 0
         self.gate = asyncio.Event()
         self.gate.set()
-        self.trouble: Refused | None = None
+        self.trouble: ApiError | None = None
         self.answers = SharedAnswers(lambda: self.time)
 
     async def ask(self) -> int:
@@ -51,9 +51,9 @@ async def test_that_the_api_cannot_answer_is_shared_and_that_it_refuses_somebody
     status: int, asked: int
 ) -> None:
     world = World()
-    world.trouble = Refused(status, "no")
+    world.trouble = ApiError(status, "no")
     for _ in range(5):
-        with pytest.raises(Refused):
+        with pytest.raises(ApiError):
             await world.get()
     assert world.asked == asked
     world.trouble, world.time = None, GOOD_FOR

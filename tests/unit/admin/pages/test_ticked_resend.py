@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from admin.pages.calls import Done
+from admin.pages.calls import ChangeResponse
 from admin.pages.finding import resending as resending_module
-from admin.pages.finding.resending import Resending
-from admin.pages.refused import Refused
+from admin.pages.finding.resending import MessageResender
+from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 
@@ -20,15 +20,15 @@ from bus.domain.delivery.delivery import Status
 class Api:
     """Makes a job for each request, or refuses what it is told to."""
 
-    def __init__(self, refused: Mapping[str, Refused]) -> None:
+    def __init__(self, refused: Mapping[str, ApiError]) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self._refused = refused
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Done:
+    async def post(self, path: str, body: Mapping[str, Any]) -> ChangeResponse:
         self.asked.append((path, body))
         if path in self._refused:
             raise self._refused[path]
-        return Done(msgspec.json.encode({"id": f"job-{len(self.asked)}", "subscriptions": []}))
+        return ChangeResponse(msgspec.json.encode({"id": f"job-{len(self.asked)}", "subscriptions": []}))
 
     async def get(self, path: str, _kind: object, _query: object) -> Any:
         if path in self._refused:
@@ -39,12 +39,12 @@ class Api:
         return SimpleNamespace(destination=name[:1], deliveries=deliveries)
 
 
-def resending(api: Api) -> Resending:
-    return Resending(cast("Viewer", SimpleNamespace(api=api, t=str)), "why")
+def resending(api: Api) -> MessageResender:
+    return MessageResender(cast("Viewer", SimpleNamespace(api=api, t=str)), "why")
 
 
 async def test_one_that_is_refused_takes_nothing_from_the_others() -> None:
-    gone = Refused(404, "there is no such message")
+    gone = ApiError(404, "there is no such message")
     api = Api({"/messages/b/resend": gone})
     found = resending(api)
     await found.all(["a", "b", "c"])
@@ -54,7 +54,7 @@ async def test_one_that_is_refused_takes_nothing_from_the_others() -> None:
 
 
 async def test_one_that_is_gone_takes_nothing_from_the_others() -> None:
-    gone = Refused(404, "there is no such message")
+    gone = ApiError(404, "there is no such message")
     found = resending(Api({"/messages/a1": gone}))
     await found.failed(["a1", "a2"])
     assert [name for name, _ in found.jobs] == ["a"]
@@ -62,7 +62,7 @@ async def test_one_that_is_gone_takes_nothing_from_the_others() -> None:
 
 
 async def test_once_the_api_fails_the_rest_are_told_and_not_tried() -> None:
-    away = Refused(503, "the store is away")
+    away = ApiError(503, "the store is away")
     api = Api({"/messages/b/resend": away})
     found = resending(api)
     await found.all(["a", "b", "c", "d"])
@@ -72,8 +72,8 @@ async def test_once_the_api_fails_the_rest_are_told_and_not_tried() -> None:
 
 
 async def test_whose_session_has_ended_logs_in() -> None:
-    with pytest.raises(Refused):
-        await resending(Api({"/messages/a/resend": Refused(401, "the session has ended")})).all(["a"])
+    with pytest.raises(ApiError):
+        await resending(Api({"/messages/a/resend": ApiError(401, "the session has ended")})).all(["a"])
 
 
 async def test_what_fails_is_resent_by_destination_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
