@@ -17,7 +17,7 @@ _INTERVAL: Final = 5.0
 _ROLE: Final = "compensator"
 
 
-class Rewinding:
+class ClockRewind:
     """Looks every few seconds for rows that were written, or leased, at a time in the future.
 
     The clock was ahead then, and was put back; without this the rows would wait until it gets there again. Rows that

@@ -13,7 +13,7 @@ from compensator.cancellation import Cancellation
 from compensator.compensator import Compensator
 from compensator.expiry import Expiry
 from compensator.former_transports import FormerTransports
-from compensator.rewinding import Rewinding
+from compensator.rewinding import ClockRewind
 from compensator.stuck import StuckSearch
 
 
@@ -41,7 +41,7 @@ class CompensatorService:
         self._expiry = Expiry(store, clock)
         self._cancellation = Cancellation(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._former_transports = FormerTransports(registry, transports, clock)
-        self._rewinding = Rewinding(store, context.members, clock)
+        self._rewinding = ClockRewind(store, context.members, clock)
         self.offers = Offers(
             conditions={"stuck": lambda: self._stuck.trouble, "retention": lambda: self._expiry.trouble},
             async_meters=(self._compensator.measure,),

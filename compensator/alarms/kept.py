@@ -53,7 +53,7 @@ class KeptFile(Protocol):
         ...
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _AlarmFile(msgspec.Struct, frozen=True):
     """What the file has: silences as well, so that a start without the store breaks none."""
 
     watch: Watch
@@ -74,7 +74,7 @@ class KeptWatch:
     def __init__(self, documents: AlarmDocuments, file: KeptFile) -> None:
         self._documents = documents
         self._file = file
-        self._written = _Kept(Watch(), [])
+        self._written = _AlarmFile(Watch(), [])
         self._stored: Mapping[str, Incident] = {}
         self.is_behind = True
         self._on_disk = Outage(_log, "what is known of alarms is not kept on disk")
@@ -118,7 +118,7 @@ class KeptWatch:
 
     async def write(self, watch: Watch) -> None:
         """Keep it on disk; durable when it returns, unless the disk takes nothing, which is logged."""
-        kept = _Kept(msgspec.structs.replace(watch, at=0), self.silences)
+        kept = _AlarmFile(msgspec.structs.replace(watch, at=0), self.silences)
         if kept == self._written:
             return
         try:
@@ -175,7 +175,7 @@ class KeptWatch:
             content = await self._file.read()
             if content is None:
                 return Watch()
-            kept = msgspec.msgpack.decode(content, type=_Kept)
+            kept = msgspec.msgpack.decode(content, type=_AlarmFile)
         except (OSError, msgspec.DecodeError) as error:
             _log.error("what was known of alarms cannot be read, people are told anew: %s", error)
             return Watch()

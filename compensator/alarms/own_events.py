@@ -28,7 +28,7 @@ _TURN: Final = 1.0
 _WITHIN: Final = 10.0
 
 
-class _Seen(NamedTuple):
+class _EventsLook(NamedTuple):
     """What a look saw of what events tell of."""
 
     paused: Mapping[Lane, str]
@@ -40,7 +40,7 @@ class Changes:
     """Tells what changed since the look before; the first look of a process tells nothing."""
 
     def __init__(self) -> None:
-        self._seen: _Seen | None = None
+        self._seen: _EventsLook | None = None
 
     def since(self, facts: Facts, watch: Watch) -> list[OwnEvent]:
         """Return the events between the look before and this one."""
@@ -135,15 +135,15 @@ def _line(event: OwnEvent) -> bytes:
     return msgspec.json.encode(line)
 
 
-def _seen(facts: Facts, watch: Watch) -> _Seen:
-    return _Seen(
+def _seen(facts: Facts, watch: Watch) -> _EventsLook:
+    return _EventsLook(
         {one.key: one.paused_reason for one in facts.subscriptions if one.paused},
         frozenset((one.destination, one.subscription) for one in facts.breakers),
         {one.id: one.closed_at for one in watch.incidents.values()},
     )
 
 
-def _changes(before: _Seen, now: _Seen, at: int) -> Iterator[OwnEvent]:
+def _changes(before: _EventsLook, now: _EventsLook, at: int) -> Iterator[OwnEvent]:
     for lane in now.paused.keys() - before.paused.keys():
         yield _of("subscription.paused", lane, at, reason=now.paused[lane])
     for lane in before.paused.keys() - now.paused.keys():
@@ -158,7 +158,7 @@ def _of(type_: str, lane: Lane, at: int, **data: str) -> OwnEvent:
     return own_event(type_, f"{'/'.join(lane)}@{at}", at, *lane, **data)
 
 
-def _incidents(before: _Seen, watch: Watch) -> Iterator[OwnEvent]:
+def _incidents(before: _EventsLook, watch: Watch) -> Iterator[OwnEvent]:
     for incident in watch.incidents.values():
         was_open = incident.id in before.incidents and not before.incidents[incident.id]
         first = incident.shown[0]

@@ -25,7 +25,7 @@ _COMMAND: Final = (sys.executable, "-P", "-m", Notification.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
 
 
-class Sending(Protocol):
+class ChannelNotifier(Protocol):
     """Tells channels."""
 
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:

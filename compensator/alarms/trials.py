@@ -17,7 +17,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
 from bus.telemetry.outage import Outage
-from compensator.alarms.sending import Sending
+from compensator.alarms.sending import ChannelNotifier
 from compensator.alarms.texts import trial
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Trials:
         self,
         documents: AlarmDocuments,
         channels: Sequence[Channel],
-        sending: Sending,
+        sending: ChannelNotifier,
         is_telling: Callable[[], bool],
         clock: Clock,
         pages: str,

@@ -25,7 +25,7 @@ from bus.telemetry import metrics
 from bus.transports.backoff import Backoff
 from compensator.alarms.kept import KeptWatch
 from compensator.alarms.own_events import Changes
-from compensator.alarms.sending import Sending
+from compensator.alarms.sending import ChannelNotifier
 from compensator.alarms.texts import sign_of_life, text_of
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Watcher:
         kept: KeptWatch,
         own_events: OwnEvents,
         channels: Sequence[Channel],
-        sending: Sending,
+        sending: ChannelNotifier,
         book: Rulebook,
         is_first: Callable[[], bool],
         clock: Clock,

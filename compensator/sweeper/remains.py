@@ -35,7 +35,7 @@ _OWN: Final = frozenset({_PROCESSES, _QUARANTINE, "configuration", "permits.json
 _BLOCKS: Final = 64
 
 
-class Remains:
+class OrphanedFiles:
     """Passes on trace events of processes that are gone, and removes data directories that are otherwise empty."""
 
     def __init__(self, events: Events) -> None:

@@ -27,7 +27,7 @@ from bus.transports.publishing import DestinationPublisher
 from compensator.sweeper.live_queues import live_queues
 from compensator.sweeper.ordered_drain import OrderedDrain
 from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
-from compensator.sweeper.remains import Remains
+from compensator.sweeper.remains import OrphanedFiles
 from compensator.sweeper.spool_drain import SpoolDrain
 
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class SweeperService:
             orphans=lambda: self._orphans.orphans,
             producers=(lambda: self._live,),
         )
-        self._remains = Remains(context.events)
+        self._remains = OrphanedFiles(context.events)
         self._gone_since: dict[Path, float] = {}
         self._closed: set[Path] = set()
         publisher = DestinationPublisher(context.router, context.events, context.clock, context.spans)

@@ -33,7 +33,7 @@ _SWEEPS: Final = 64
 _STORED_WITHIN: Final = 30.0
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """The result for one directory: how many records were moved, how many are left, and whether it is removed."""
 
     directory: Path
@@ -77,7 +77,7 @@ class SpoolDrain:
             "receiver": self._receiver,
         }
 
-    async def drain(self, directory: Path) -> Drained:
+    async def drain(self, directory: Path) -> DrainResult:
         """Empty the queues of a directory as far as their records can go on, and remove it when it is empty.
 
         It is one of ``bus.bootstrap.spools.QUEUES``.
@@ -105,7 +105,7 @@ class SpoolDrain:
             stats = [spool.stats() for spool in spools.values()]
         left = sum(found.records for found in stats)
         removed = not left and not any(found.damaged for found in stats) and remove(directory)
-        return Drained(directory, before - left, left, removed)
+        return DrainResult(directory, before - left, left, removed)
 
     async def _receiver(self, spool: Spool) -> None:
         await self._feed(spool, decode_message)

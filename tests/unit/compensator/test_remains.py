@@ -18,7 +18,7 @@ from bus.testing.clock import NOON
 from bus.testing.events import MemoryEvents
 from bus.testing.writes import DESTINATION, message
 from compensator.alarms.kept import WatchFile
-from compensator.sweeper.remains import Remains
+from compensator.sweeper.remains import OrphanedFiles
 
 
 def told(folder: Path, name: str = "one-000001.open", *, torn: bool = False) -> bytes:
@@ -54,7 +54,7 @@ async def service(data: Path, *, aside: bool = False) -> Path:
 async def test_trace_events_go_on_and_the_directory_is_removed_whole(tmp_path: Path) -> None:
     events, data = MemoryEvents(), await service(tmp_path / "dispatcher-2")
     lines = [told(data / "events", torn=True), told(data / "events", "one-000000.jsonl")]
-    remains = Remains(events)
+    remains = OrphanedFiles(events)
     folder = remains.events_in(data)
     assert folder is not None
     assert not remains.remove(data)
@@ -67,7 +67,7 @@ async def test_trace_events_go_on_and_the_directory_is_removed_whole(tmp_path: P
 async def test_a_removal_that_was_cut_off_is_finished_with_the_next_one_of_that_name(tmp_path: Path) -> None:
     begun = (await service(tmp_path / "dispatcher-2")).rename(tmp_path / ".dispatcher-2.gone")
     shutil.rmtree(begun / "processes")
-    assert Remains(MemoryEvents()).remove(await service(tmp_path / "dispatcher-2"))
+    assert OrphanedFiles(MemoryEvents()).remove(await service(tmp_path / "dispatcher-2"))
     assert names(tmp_path) == set()
 
 
@@ -76,16 +76,16 @@ async def test_what_is_not_taken_now_stays(tmp_path: Path) -> None:
     told(data / "events")
     events.refusal = EventsUnavailable("later")
     with pytest.raises(EventsUnavailable):
-        await Remains(events).pass_on(data / "events")
+        await OrphanedFiles(events).pass_on(data / "events")
     events.refusal = None
-    assert await Remains(events).pass_on(data / "events") == 1
+    assert await OrphanedFiles(events).pass_on(data / "events") == 1
 
 
 async def test_a_file_that_cannot_be_read_stays_and_holds_up_no_other(tmp_path: Path) -> None:
     events, folder = MemoryEvents(), tmp_path / "events"
     told(folder)
     (folder / "another.jsonl").write_bytes(b'{"version": "of tomorrow"}\n')
-    assert await Remains(events).pass_on(folder) == 1
+    assert await OrphanedFiles(events).pass_on(folder) == 1
     assert [path.name for path in folder.iterdir()] == ["another.jsonl"]
 
 
@@ -93,12 +93,12 @@ async def test_without_a_sink_of_its_own_nothing_is_taken(tmp_path: Path) -> Non
     events = MemoryEvents()
     events.is_on = False
     told(tmp_path / "events")
-    assert await Remains(events).pass_on(tmp_path / "events") == 0
+    assert await OrphanedFiles(events).pass_on(tmp_path / "events") == 0
     assert len(list((tmp_path / "events").iterdir())) == 1
 
 
 async def test_the_directory_of_one_that_lives_or_has_more_in_it_is_left_alone(tmp_path: Path) -> None:
-    remains = Remains(MemoryEvents())
+    remains = OrphanedFiles(MemoryEvents())
     living, kept, aside = (
         await service(tmp_path / "living"),
         await service(tmp_path / "kept"),
