@@ -16,9 +16,9 @@ from bus.errors import EgressDenied
 from bus.ports.poster import Phases, PostFailure, PostResult, Trial
 from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.dependencies import Dependencies
-from dispatcher.exchange import Exchange, Load, Made
+from dispatcher.exchange import Exchange, Load, PostResults
 from dispatcher.metrics import SubscriptionMetrics
-from dispatcher.pending import Pending
+from dispatcher.pending import PendingDelivery
 from dispatcher.request import RequestMaker
 
 _RESPONSE_KEPT: Final = 4096
@@ -41,7 +41,7 @@ class AttemptMaker:
         subscription: Subscription,
         dependencies: Dependencies,
         metrics: SubscriptionMetrics,
-        told: Callable[[Exchange, Made], None],
+        told: Callable[[Exchange, PostResults], None],
         go_on: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._dependencies = dependencies
@@ -96,7 +96,7 @@ class AttemptMaker:
         epoch = self._dependencies.epoch(self._subscription.destination)
         return [(EPOCH, str(epoch))] if epoch else []
 
-    async def attempt(self, exchange: Exchange) -> Made:
+    async def attempt(self, exchange: Exchange) -> PostResults:
         """Make an attempt that could not be begun; network trouble is an answer as well."""
         if exchange.post is None:
             await self._dependencies.clock.sleep(_BROKEN_URL_PAUSE)
@@ -112,7 +112,7 @@ class AttemptMaker:
             self.update(self._subscription)
         return self._requests
 
-    def made(self, exchange: Exchange, result: PostResult) -> Made:
+    def made(self, exchange: Exchange, result: PostResult) -> PostResults:
         """Return the attempts of an exchange of which this came."""
         self._metrics.attempted(result.duration)
         retry_after = parse_retry_after(result.retry_after, self._dependencies.clock.now(), result.date)
@@ -126,9 +126,9 @@ class AttemptMaker:
             if said is not None and (error := said.error_of(delivery.message.id)):
                 own = answer._replace(error=error)
             attempts.append((self._attempt(exchange, entry, result, own), own))
-        return Made(attempts, answer, result.failure)
+        return PostResults(attempts, answer, result.failure)
 
-    def _attempt(self, exchange: Exchange, entry: Pending, result: PostResult, answer: Answer) -> Attempt:
+    def _attempt(self, exchange: Exchange, entry: PendingDelivery, result: PostResult, answer: Answer) -> Attempt:
         delivery = entry.delivery
         return Attempt(
             id=next(self._dependencies.attempt_ids),

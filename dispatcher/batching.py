@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.delivery.batch import BATCH_BYTES, size_in_batch
 from bus.domain.subscription import Subscription
-from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.pending import PendingDeliveries, PendingDelivery
 
 MOST_HELD: Final = 10_000
 """Messages that are held at once so that batches can fill."""
@@ -57,13 +57,13 @@ class Window:
 
 
 def gather(
-    first: Pending,
+    first: PendingDelivery,
     pending: PendingDeliveries,
     most: int,
     now: float,
-    wants: Callable[[Pending], bool],
-    is_doubtful: Callable[[Pending], bool],
-) -> list[Pending]:
+    wants: Callable[[PendingDelivery], bool],
+    is_doubtful: Callable[[PendingDelivery], bool],
+) -> list[PendingDelivery]:
     """Return the first delivery, and of those that wait behind it what fits into the same POST.
 
     Nothing is waited for, and what does not fit goes first the next time.

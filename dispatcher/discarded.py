@@ -12,7 +12,7 @@ from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
 from bus.telemetry.outage import Outage
 from dispatcher.dependencies import Dependencies
-from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.pending import PendingDeliveries, PendingDelivery
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
@@ -45,7 +45,7 @@ class DiscardCheck:
         subscription: str,
         pending: PendingDeliveries,
         dependencies: Dependencies,
-        dropped: Callable[[Sequence[Pending]], None],
+        dropped: Callable[[Sequence[PendingDelivery]], None],
         go_on: Callable[[], None],
     ) -> None:
         self.doubted_until = 0
@@ -58,7 +58,7 @@ class DiscardCheck:
         self._away_until = float("-inf")
         self._outage = Outage(_log, "what may be finished is delivered while the store does not answer")
 
-    def is_doubtful(self, entry: Pending) -> bool:
+    def is_doubtful(self, entry: PendingDelivery) -> bool:
         """Whether a delivery has to be asked for before it is posted."""
         delivery = entry.delivery
         may_be = entry.asked_for < self.doubted_until >= delivery.message.received_at
@@ -80,7 +80,7 @@ class DiscardCheck:
             self._is_asking = False
         self._go_on()
 
-    async def _finished(self, entries: Sequence[Pending]) -> set[DeliveryKey]:
+    async def _finished(self, entries: Sequence[PendingDelivery]) -> set[DeliveryKey]:
         keys = [
             DeliveryKey(message.id, message.retention_days, self._subscription, entry.delivery.generation)
             for entry in entries
@@ -97,12 +97,12 @@ class DiscardCheck:
         self._outage.is_over()
         return found
 
-    def _sort_out(self, asked: dict[_Key, Pending], finished: set[DeliveryKey], until: int) -> None:
+    def _sort_out(self, asked: dict[_Key, PendingDelivery], finished: set[DeliveryKey], until: int) -> None:
         """Take out what is finished, and mark the others as asked for; what came meanwhile stays as it is."""
         ended = {(key.message_id, key.generation) for key in finished}
         waiting = list(self._pending.waiting)
         self._pending.waiting.clear()
-        dropped: list[Pending] = []
+        dropped: list[PendingDelivery] = []
         for entry in waiting:
             if _key(entry) not in asked:
                 self._pending.waiting.append(entry)
@@ -115,5 +115,5 @@ class DiscardCheck:
             self._dropped(dropped)
 
 
-def _key(entry: Pending) -> _Key:
+def _key(entry: PendingDelivery) -> _Key:
     return entry.delivery.message.id, entry.delivery.generation

@@ -56,17 +56,17 @@ def _limit(catalog: Catalog, key: tuple[str, str]) -> int | None:
     return found.max_concurrency if found is not None else None
 
 
-class _Running(NamedTuple):
+class _RunningWorker(NamedTuple):
     worker: SubscriptionWorker
     merged: MergedConsumer
     task: asyncio.Task[None]
     tenure: int
 
 
-class _Leaving(NamedTuple):
+class _LeavingWorker(NamedTuple):
     """One that takes nothing more, and what has it leave its transports once nothing of it is under way."""
 
-    running: _Running
+    running: _RunningWorker
     closing: asyncio.Task[None]
 
 
@@ -99,10 +99,10 @@ class Dispatcher:
         # Subscriptions whose workers do not follow the current catalog and shares yet.
         self._behind: set[tuple[str, str]] = set()
         self._reshared = Reshared(shares)
-        self._running: dict[tuple[str, str], _Running] = {}
+        self._running: dict[tuple[str, str], _RunningWorker] = {}
         # Subscriptions whose workers have deliveries, and those whose workers have become idle since the last look.
         self._active: set[tuple[str, str]] = set()
-        self._leaving: dict[tuple[str, str], _Leaving] = {}
+        self._leaving: dict[tuple[str, str], _LeavingWorker] = {}
         self._moving: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._changing = asyncio.Lock()
@@ -179,9 +179,9 @@ class Dispatcher:
         """End a worker, without waiting for its requests in flight; then others may have what it was given."""
         running = self._running.pop(key)
         running.worker.stop()
-        self._leaving[key] = _Leaving(running, group.create_task(self._end(running)))
+        self._leaving[key] = _LeavingWorker(running, group.create_task(self._end(running)))
 
-    async def _end(self, running: _Running) -> None:
+    async def _end(self, running: _RunningWorker) -> None:
         await self._stop_workers([running])
         await running.worker.all_recorded()
         await running.worker.close()
@@ -290,7 +290,7 @@ class Dispatcher:
         """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""
         return {key: running.worker.carried for key, running in self._at_work() if running.worker.carries}
 
-    def _at_work(self) -> list[tuple[tuple[str, str], _Running]]:
+    def _at_work(self) -> list[tuple[tuple[str, str], _RunningWorker]]:
         """Return the workers that are not idle; idle ones cost nothing."""
         found = [(key, running) for key in self._active if (running := self._running.get(key)) is not None]
         at_work = [(key, running) for key, running in found if not running.worker.is_idle]
@@ -301,7 +301,7 @@ class Dispatcher:
         """Return the function that sets the gauges of permits and breakers; it may run in another thread."""
         return partial(self._fill, list(self._running.items()))
 
-    def _fill(self, workers: Sequence[tuple[tuple[str, str], _Running]]) -> None:
+    def _fill(self, workers: Sequence[tuple[tuple[str, str], _RunningWorker]]) -> None:
         fill_permits(
             [
                 Permits(key, running.worker.in_flight, self._part(configured), running.worker.breaker.state)
@@ -337,7 +337,7 @@ class Dispatcher:
         """Return the same of the workers that are not idle."""
         return list(self._figures(self._at_work()))
 
-    def _figures(self, workers: Iterable[tuple[tuple[str, str], _Running]]) -> Iterator[WorkerFigures]:
+    def _figures(self, workers: Iterable[tuple[tuple[str, str], _RunningWorker]]) -> Iterator[WorkerFigures]:
         for key, running in workers:
             if (configured := self._catalog.subscriptions.get(key)) is not None:
                 yield self._permits(running.worker, configured)
@@ -436,7 +436,7 @@ class Dispatcher:
             return configured.max_concurrency if self._is_led(destination) else 0
         return self._shares.of("/".join(configured.key), configured.max_concurrency)
 
-    async def _change(self, running: _Running, destination: Destination, subscription: Subscription) -> None:
+    async def _change(self, running: _RunningWorker, destination: Destination, subscription: Subscription) -> None:
         if running.worker.subscription != subscription:
             running.worker.update(subscription)
         else:
@@ -458,7 +458,7 @@ class Dispatcher:
         worker = SubscriptionWorker(
             subscription, merged, self._dependencies, destination.ordering, partial(self._note, subscription.key)
         )
-        self._running[subscription.key] = _Running(worker, merged, group.create_task(worker.run()), tenure)
+        self._running[subscription.key] = _RunningWorker(worker, merged, group.create_task(worker.run()), tenure)
 
     def _note(self, key: tuple[str, str]) -> None:
         self._active.add(key)
@@ -471,7 +471,7 @@ class Dispatcher:
         transports = destination.transports if self._share(configured) else (self._router.fallback.name,)
         return await self._router.meet(merged, destination, subscription.name, transports)
 
-    async def _stop_workers(self, workers: Iterable[_Running]) -> None:
+    async def _stop_workers(self, workers: Iterable[_RunningWorker]) -> None:
         leaving = list(workers)
         for running in leaving:
             running.worker.stop()

@@ -9,15 +9,15 @@ from bus.domain.delivery.delivery import Attempt, BatchMark
 from bus.domain.delivery.verdict import Answer
 from bus.domain.tracing.spans import Begun
 from bus.ports.poster import Ongoing, Poster, PostFailure, PostResult, Target
-from dispatcher.pending import Pending
+from dispatcher.pending import PendingDelivery
 
-Load = Sequence[Pending]
+Load = Sequence[PendingDelivery]
 """The deliveries of one POST."""
 Post = tuple[Target, list[tuple[str, str]], bytes, float]
 """What a poster is given: target, headers, body and time-out in seconds."""
 
 
-class Made(NamedTuple):
+class PostResults(NamedTuple):
     """What came of a POST.
 
     Attributes
@@ -38,10 +38,10 @@ class Made(NamedTuple):
 class Maker(Protocol):
     """Who makes attempts, and has them told."""
 
-    told: Callable[[Exchange, Made], None]
+    told: Callable[[Exchange, PostResults], None]
     go_on: Callable[[Coroutine[Any, Any, None]], object]
 
-    def made(self, exchange: Exchange, result: PostResult) -> Made:
+    def made(self, exchange: Exchange, result: PostResult) -> PostResults:
         """Return what came of an exchange."""
         ...
 

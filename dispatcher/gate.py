@@ -13,7 +13,7 @@ from bus.domain.delivery.rate import TokenBucket
 from bus.domain.subscription import Subscription
 from bus.ports.slots import SlotPool
 from dispatcher.dependencies import Dependencies
-from dispatcher.pending import Pending
+from dispatcher.pending import PendingDelivery
 from dispatcher.reminder import Reminder
 
 LOOK_AGAIN: Final = 0.2
@@ -112,7 +112,7 @@ class ProbeTurns:
         The deliveries to choose from; the chosen one becomes the first.
     """
 
-    def __init__(self, breaker: Breaker, waiting: deque[Pending]) -> None:
+    def __init__(self, breaker: Breaker, waiting: deque[PendingDelivery]) -> None:
         self._breaker = breaker
         self._waiting = waiting
         self._order = deque(_Kind)
@@ -130,7 +130,7 @@ class ProbeTurns:
                     self._waiting.appendleft(entry)
                     return
 
-    def started(self, entry: Pending) -> None:
+    def started(self, entry: PendingDelivery) -> None:
         """Give the other kinds their turns before the kind of this probe has its next one."""
         kind = _kind_of(entry)
         self._order.remove(kind)
@@ -146,7 +146,7 @@ class ProbeTurns:
         return int(is_wanted and self._breaker.probe_in(now) <= _PROBED_SOON)
 
 
-def _kind_of(entry: Pending) -> _Kind:
+def _kind_of(entry: PendingDelivery) -> _Kind:
     if entry.was_probe:
         return _Kind.AGAIN
     return _Kind.RETRY if entry.is_retry else _Kind.NEW

@@ -39,7 +39,7 @@ class Queue(Publisher, Protocol):
         ...
 
 
-class Delivering(Dispatching, Protocol):
+class LocalWorkers(Dispatching, Protocol):
     """The workers of this process."""
 
     def delivers(self, key: tuple[str, str]) -> bool:
@@ -60,7 +60,7 @@ class HandoverApp(PeerApp):
     def __init__(
         self,
         direct: Queue,
-        dispatching: Delivering,
+        dispatching: LocalWorkers,
         sampling: Sampling,
         registry: Registry,
         leads: Callable[[str], bool],

@@ -25,7 +25,7 @@ FEED: Final = "store"
 _RETRY: Final = 0.2
 
 
-class Recorded(Protocol):
+class OutcomeOwner(Protocol):
     """Called back when the outcomes that it recorded are durable."""
 
     def recorded(self, tokens: Sequence[object]) -> None:
@@ -33,21 +33,21 @@ class Recorded(Protocol):
         ...
 
 
-class _Pending(NamedTuple):
+class _PendingOutcome(NamedTuple):
     record: NewRecord
     outcome: Outcome
     message: Message
-    owner: Recorded
+    owner: OutcomeOwner
     token: object
     until: float
 
 
-class _Writing:
+class _OutcomeCommit:
     """Outcomes on their way to the disk; what becomes of them is told to the log."""
 
     __slots__ = ("_batch", "_log")
 
-    def __init__(self, log: OutcomeLog, batch: list[_Pending]) -> None:
+    def __init__(self, log: OutcomeLog, batch: list[_PendingOutcome]) -> None:
         self._log = log
         self._batch = batch
 
@@ -84,7 +84,7 @@ class OutcomeLog:
         self._share_of = share_of
         self._events = events
         self._clock = clock
-        self._pending: list[_Pending] = []
+        self._pending: list[_PendingOutcome] = []
         self._is_scheduled = False
         self._hurries = False
         self._writing = 0
@@ -104,7 +104,7 @@ class OutcomeLog:
         self,
         outcome: Outcome,
         message: Message,
-        owner: Recorded,
+        owner: OutcomeOwner,
         token: object,
         *,
         hurries: bool = True,
@@ -117,7 +117,7 @@ class OutcomeLog:
         """
         record = NewRecord(self._lane(outcome), encode_outcome(outcome), outcome.at)
         self._recorded[record.lane] = self._recorded.get(record.lane, 0) + 1
-        self._pending.append(_Pending(record, outcome, message, owner, token, until))
+        self._pending.append(_PendingOutcome(record, outcome, message, owner, token, until))
         self.recent.add(outcome)
         self._hurries |= hurries
         self._schedule()
@@ -195,20 +195,20 @@ class OutcomeLog:
         if not batch:
             return
         self._writing += 1
-        records, waiter = [item.record for item in batch], _Writing(self, batch)
+        records, waiter = [item.record for item in batch], _OutcomeCommit(self, batch)
         done = [record for item in batch if (record := self.superseded(item.outcome, item.until)) is not None]
         try:
             self._spool.append_with(records, waiter, urgent=True, lingers=not hurries, consumer=RETRY, done=done)
         except SpoolError as error:
             self.refused(batch, error)
 
-    def stored(self, batch: Sequence[_Pending]) -> None:
+    def stored(self, batch: Sequence[_PendingOutcome]) -> None:
         """Tell of outcomes that are durable."""
         self._writing -= 1
         self._room.set()
         if self._pending:
             self._schedule()
-        owners: dict[Recorded, list[object]] = {}
+        owners: dict[OutcomeOwner, list[object]] = {}
         for item in batch:
             self._durable[item.record.lane] = self._durable.get(item.record.lane, 0) + 1
             owners.setdefault(item.owner, []).append(item.token)
@@ -223,7 +223,7 @@ class OutcomeLog:
         self._failure = error
         self._trouble.set()
 
-    def refused(self, batch: list[_Pending], error: Exception) -> None:
+    def refused(self, batch: list[_PendingOutcome], error: Exception) -> None:
         """Keep outcomes that the spool did not take; deliveries stop while its disk is full."""
         self._writing -= 1
         self._pending[:0] = batch

@@ -12,7 +12,7 @@ from bus.domain.delivery.delivery import Delivery, Outcome
 from bus.ports.transport import Consumer, Incoming, Lag
 
 
-class Pending(NamedTuple):
+class PendingDelivery(NamedTuple):
     """A delivery, and the record to ack for it on its transport; None when it was handed over.
 
     A leased delivery must start before ``until`` (monotonic seconds): then its lease ends, and another may have it.
@@ -45,7 +45,7 @@ class Pending(NamedTuple):
         """Whether the store has a row of it as it is now."""
         return self.incoming is None and self.unstored is None
 
-    def bare(self) -> Pending:
+    def bare(self) -> PendingDelivery:
         """Return it without the message's content."""
         message = msgspec.structs.replace(self.delivery.message, body=b"", headers={})
         return self._replace(delivery=msgspec.structs.replace(self.delivery, message=message), unstored=None)
@@ -71,7 +71,7 @@ class PendingDeliveries:
         self._held: dict[str, list[Incoming]] = {}
         # By message id of deliveries that came by a transport: when the message was received (ms).
         self._carried: dict[str, int] = {}
-        self.waiting: deque[Pending] = deque()
+        self.waiting: deque[PendingDelivery] = deque()
         self.body_bytes = 0
 
     def __len__(self) -> int:
@@ -90,12 +90,12 @@ class PendingDeliveries:
         """Whether any delivery came by a transport and is not acked yet."""
         return bool(self._carried)
 
-    def add(self, entry: Pending) -> None:
+    def add(self, entry: PendingDelivery) -> None:
         """Add a delivery to those that wait."""
         self.hold(entry)
         self.waiting.append(entry)
 
-    def hold(self, entry: Pending) -> None:
+    def hold(self, entry: PendingDelivery) -> None:
         """Hold a delivery that may not go out yet; it may be held already, as it came by another way."""
         message = entry.delivery.message
         if message.id not in self._held:
@@ -129,7 +129,7 @@ class PendingDeliveries:
                 return True
         return False
 
-    def ack(self, entries: Iterable[Pending]) -> None:
+    def ack(self, entries: Iterable[PendingDelivery]) -> None:
         """Ack deliveries whose outcome is durable on their transports, with their copies, and forget them."""
         done: list[Incoming] = []
         for entry in entries:
@@ -138,7 +138,7 @@ class PendingDeliveries:
                 done.append(entry.incoming)
         self._consumer.ack(done)
 
-    def settle(self, entries: Iterable[Pending]) -> None:
+    def settle(self, entries: Iterable[PendingDelivery]) -> None:
         """Ack deliveries on their transports, with their copies, that stay here since they hold up others."""
         done: list[Incoming] = []
         for entry in entries:
@@ -151,7 +151,7 @@ class PendingDeliveries:
                 done.append(entry.incoming)
         self._consumer.ack(done)
 
-    def keep(self, entries: Iterable[Pending]) -> None:
+    def keep(self, entries: Iterable[PendingDelivery]) -> None:
         """Ack deliveries that stay here only with the rest of them: another process may have to go on with them.
 
         The outcome of this attempt is on the disk of this process alone.
@@ -160,7 +160,7 @@ class PendingDeliveries:
             if entry.incoming is not None:
                 self._held.setdefault(entry.delivery.message.id, []).append(entry.incoming)
 
-    def release(self, entry: Pending) -> None:
+    def release(self, entry: PendingDelivery) -> None:
         """Release a delivery that was not attempted to its transport, with its copies."""
         copies = self._forget(entry)
         self._consumer.release(copies if entry.incoming is None else [entry.incoming, *copies])
@@ -174,7 +174,7 @@ class PendingDeliveries:
         self.waiting.clear()
         self.waiting.extend(kept)
 
-    def drop_overdue(self, now: float) -> list[Pending]:
+    def drop_overdue(self, now: float) -> list[PendingDelivery]:
         """Drop waiting deliveries whose lease allows no start any more, and return them.
 
         Copies from a transport are released to it.
@@ -185,7 +185,7 @@ class PendingDeliveries:
             self.release(entry)
         return overdue
 
-    def _forget(self, entry: Pending) -> list[Incoming]:
+    def _forget(self, entry: PendingDelivery) -> list[Incoming]:
         message = entry.delivery.message
         self._carried.pop(message.id, None)
         copies = self._held.pop(message.id, None)

@@ -26,11 +26,11 @@ from dispatcher.batching import HELD_BYTES, Window, gather
 from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
 from dispatcher.discarded import DiscardCheck
-from dispatcher.exchange import Exchange, Load, Made
+from dispatcher.exchange import Exchange, Load, PostResults
 from dispatcher.gate import LOOK_AGAIN, Gate, ProbeTurns
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.ordering.in_order import InOrder
-from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.pending import PendingDeliveries, PendingDelivery
 from dispatcher.reminder import Reminder
 from dispatcher.sample_slot import SampleSlot
 
@@ -190,7 +190,7 @@ class SubscriptionWorker:
         if not self.room or delivery.message.id in self._pending:
             return False
         if self._in_order is None:
-            self._pending.add(Pending(delivery, None, until))
+            self._pending.add(PendingDelivery(delivery, None, until))
         elif not self._in_order.offer(delivery, until):
             return False
         self._spawn()
@@ -208,7 +208,7 @@ class SubscriptionWorker:
         if self._in_order is not None:
             self._in_order.dropped(dropped)
 
-    def _discarded(self, entries: Sequence[Pending]) -> None:
+    def _discarded(self, entries: Sequence[PendingDelivery]) -> None:
         """Go on behind what a person has discarded."""
         if self._in_order is not None:
             self._in_order.dropped(entries)
@@ -307,7 +307,7 @@ class SubscriptionWorker:
 
     def recorded(self, tokens: Sequence[object]) -> None:
         """Ack on the transport what is now durable in the outcome spool."""
-        entries = [token for token in tokens if isinstance(token, Pending)]
+        entries = [token for token in tokens if isinstance(token, PendingDelivery)]
         self._unrecorded -= len(entries)
         self._pending.ack([entry for entry in entries if not entry.holds_up])
         settle = self._pending.keep if self.ordering is Ordering.STRICT else self._pending.settle
@@ -356,7 +356,7 @@ class SubscriptionWorker:
                     self._in_order.take(item)
                     continue
                 delivery = Delivery(item.message, self.subscription.name, since=self._dependencies.clock.now())
-                self._pending.add(Pending(delivery, item))
+                self._pending.add(PendingDelivery(delivery, item))
             self._spawn()
 
     def _fill(self) -> float:
@@ -384,7 +384,7 @@ class SubscriptionWorker:
         self._is_spawning = False
         self._spawn()
 
-    def _start(self, group: asyncio.TaskGroup, entry: Pending) -> None:
+    def _start(self, group: asyncio.TaskGroup, entry: PendingDelivery) -> None:
         """Start a POST of a delivery, and of others with it: on a kept connection without a task, else in one."""
         if len(self._pending.waiting) < self._window.half:
             self._wake.set()
@@ -402,7 +402,7 @@ class SubscriptionWorker:
         if not exchange.begin(self._dependencies.poster):
             group.create_task(self._attempt(exchange))
 
-    def _gather(self, first: Pending) -> Load:
+    def _gather(self, first: PendingDelivery) -> Load:
         now = self._dependencies.clock.monotonic()
         return gather(first, self._pending, self._gate.most(now), now, self._wants, self._discards.is_doubtful)
 
@@ -421,14 +421,14 @@ class SubscriptionWorker:
             raise
         self._made(exchange, made)
 
-    def _told(self, exchange: Exchange, made: Made) -> None:
+    def _told(self, exchange: Exchange, made: PostResults) -> None:
         """Go on with a POST from a callback; a defect, which would only be logged there, ends the worker."""
         try:
             self._made(exchange, made)
         except Exception as error:  # noqa: BLE001 - raised in the group
             self._go_on(_raising(error))
 
-    def _made(self, exchange: Exchange, made: Made) -> None:
+    def _made(self, exchange: Exchange, made: PostResults) -> None:
         """Judge a POST that was made, record what came of it, and start the next one."""
         self._end(exchange)
         self._conclude(exchange, made)
@@ -475,7 +475,7 @@ class SubscriptionWorker:
         # At least one: the next POST does not wait for the commit of the outcome before it.
         return self._unrecorded < max(2, self._window.half) and self._gate.opens(now)
 
-    def _conclude(self, exchange: Exchange, made: Made) -> None:
+    def _conclude(self, exchange: Exchange, made: PostResults) -> None:
         attempts, answer, failure = made
         self._count(answer, refused=failure is PostFailure.REFUSED)
         if exchange.is_probe and answer.status is None:
@@ -495,7 +495,7 @@ class SubscriptionWorker:
         if answer.status == GONE:
             self._dependencies.gone(self.subscription)
 
-    def _tell(self, exchange: Exchange, made: Made, statuses: Sequence[str]) -> None:
+    def _tell(self, exchange: Exchange, made: PostResults, statuses: Sequence[str]) -> None:
         """Have the span of a POST told, where it has one."""
         if exchange.span is None:
             return
@@ -515,7 +515,7 @@ class SubscriptionWorker:
             return
         self.breaker.failed(now, refused=refused, status=answer.status)
 
-    def _record(self, outcome: Outcome, entry: Pending) -> None:
+    def _record(self, outcome: Outcome, entry: PendingDelivery) -> None:
         self._unrecorded += 1
         # With half of them unrecorded, the next request may have to wait for that.
         hurries = 2 * self._unrecorded >= self._window.half
@@ -526,7 +526,7 @@ class SubscriptionWorker:
         self._dependencies.outcomes.record(outcome, message, self, token, hurries=hurries, until=until)
         self._metrics.decided(outcome, entry.delivery.message.received_at)
 
-    def _wants(self, entry: Pending) -> bool:
+    def _wants(self, entry: PendingDelivery) -> bool:
         """Whether the subscription's filter wants a message; that it does not is recorded."""
         if self._filter is None:
             return True

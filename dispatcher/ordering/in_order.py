@@ -22,7 +22,7 @@ from bus.telemetry.outage import Outage
 from bus.waits import first_of
 from dispatcher.dependencies import Dependencies
 from dispatcher.ordering.rows import after, decided, delivery_of, names_of, row_outcome
-from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.pending import PendingDeliveries, PendingDelivery
 from dispatcher.reminder import Reminder
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _READ_UNTIL: Final = 0.75
 _TAKEN: Final = frozenset({Status.DELIVERED, Status.SKIPPED})
 
 
-class _Ended(NamedTuple):
+class _EndedDelivery(NamedTuple):
     generation: int
     attempts: int
 
@@ -84,12 +84,12 @@ class InOrder:
         self._dependencies = dependencies
         self._fill = fill
         self._start = start
-        self._order: KeyOrder[Pending] = KeyOrder()
+        self._order: KeyOrder[PendingDelivery] = KeyOrder()
         self._reminder = Reminder(dependencies.clock, self._go_on)
         self._place = 0
         self._ending: set[str] = set()
         # By key and place, what came of deliveries that had a row: a person may have resent one while it was out.
-        self._ended: dict[tuple[str, int], _Ended] = {}
+        self._ended: dict[tuple[str, int], _EndedDelivery] = {}
         self._work = asyncio.Event()
         self._outage = Outage(_log, "keys that are held up wait for the store")
 
@@ -102,11 +102,11 @@ class InOrder:
         """Take what came by the transport."""
         key, since = self._ordering.key_of(item.message.key), self._dependencies.clock.now()
         if key is None:
-            self._pending.add(Pending(Delivery(item.message, self.subscription.name, since=since), item))
+            self._pending.add(PendingDelivery(Delivery(item.message, self.subscription.name, since=since), item))
             return
         self._place += 1
         delivery = Delivery(item.message, self.subscription.name, since=since, order_key=key, place=self._place)
-        entry = Pending(delivery, item)
+        entry = PendingDelivery(delivery, item)
         self._pending.hold(entry)
         self._put_out(key, self._order.take(key, entry))
 
@@ -116,15 +116,15 @@ class InOrder:
         if not self.is_ready or delivery.place or not (key is None or self._order.flows(key)):
             return False
         if key is None:
-            self._pending.add(Pending(delivery, None, until))
+            self._pending.add(PendingDelivery(delivery, None, until))
         else:
             late = msgspec.structs.replace(delivery.message, is_late=True)
-            entry = Pending(msgspec.structs.replace(delivery, message=late, order_key=key), None, until)
+            entry = PendingDelivery(msgspec.structs.replace(delivery, message=late, order_key=key), None, until)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
         return True
 
-    def concluded(self, entry: Pending, outcome: Outcome) -> bool:
+    def concluded(self, entry: PendingDelivery, outcome: Outcome) -> bool:
         """Go on behind what has an outcome, or have it hold up its key; whether it does.
 
         What was given up holds it up until that is durable: else a crash could bring it again behind later ones.
@@ -134,7 +134,7 @@ class InOrder:
             return False
         if not (outcome.place and outcome.message):
             if entry.place and (entry.delivery.attempts or entry.delivery.generation):
-                self._ended[key, entry.place] = _Ended(outcome.generation, outcome.attempts)
+                self._ended[key, entry.place] = _EndedDelivery(outcome.generation, outcome.attempts)
             if outcome.status in _TAKEN:
                 self._put_out(key, self._order.passed(key))
             else:
@@ -142,11 +142,11 @@ class InOrder:
             return False
         wait = (outcome.due_at - outcome.at) / 1000 if outcome.due_at else NEVER
         until = self._dependencies.clock.monotonic() + max(0.0, wait)
-        self._order.held_up(key, Pending(after(entry.delivery, outcome), None, unstored=outcome), until)
+        self._order.held_up(key, PendingDelivery(after(entry.delivery, outcome), None, unstored=outcome), until)
         self._look_ahead()
         return True
 
-    def recorded(self, entries: Iterable[Pending]) -> None:
+    def recorded(self, entries: Iterable[PendingDelivery]) -> None:
         """Go on behind what was given up, now that this is durable."""
         if self._order.needs_store:
             self._work.set()
@@ -156,7 +156,7 @@ class InOrder:
                 self._ending.discard(message_id)
                 self._put_out(key, self._order.passed(key))
 
-    def dropped(self, entries: Iterable[Pending]) -> None:
+    def dropped(self, entries: Iterable[PendingDelivery]) -> None:
         """Go on behind what could not start in time."""
         for entry in entries:
             if (key := self._key_of(entry)) is not None:
@@ -263,7 +263,7 @@ class InOrder:
         if until > 0 and len(left) > 1:
             # Those behind it need not be in memory meanwhile, and many keys may be held up.
             left, is_all = left[:1], False
-        entries = [Pending(delivery_of(row), None) for row in left]
+        entries = [PendingDelivery(delivery_of(row), None) for row in left]
         for entry in entries:
             self._pending.hold(entry)
         self._put_out(wanted.key, self._order.loaded(wanted.key, entries, until, is_all=is_all))
@@ -280,7 +280,7 @@ class InOrder:
         wait = min(row.due_at - self._dependencies.clock.now(), row.due_at - row.set_at) / 1000
         return self._dependencies.clock.monotonic() + wait if row.attempts and wait > 0 else 0.0
 
-    async def _ask(self, held: Held[Pending]) -> None:
+    async def _ask(self, held: Held[PendingDelivery]) -> None:
         """See whether a person has resent or set aside what holds up a key."""
         entry = held.by
         trace = await self._dependencies.store.trace(entry.delivery.message.id)
@@ -296,7 +296,7 @@ class InOrder:
             self._pending.ack([entry])
             self._put_out(held.key, self._order.skip(held.key))
         else:
-            self._put_out(held.key, self._order.resume(held.key, Pending(again, None)))
+            self._put_out(held.key, self._order.resume(held.key, PendingDelivery(again, None)))
         self._start()
 
     async def _look_back(self) -> None:
@@ -309,13 +309,13 @@ class InOrder:
         if self._ended and len(self._ended) < before:
             self._work.set()
 
-    async def _is_over(self, key: str, place: int, ended: _Ended) -> bool:
+    async def _is_over(self, key: str, place: int, ended: _EndedDelivery) -> bool:
         """Have a delivery that was resent while it was out go out again; whether it does, or its row is gone."""
         rows = await self._dependencies.store.ordered_rows(*self.subscription.key, key, after=place - 1, limit=1)
         row = next((row for row in rows if row.place == place), None)
         if row is not None and row.generation > ended.generation and self._may_come_again(key, row):
             delivery = delivery_of(msgspec.structs.replace(row, attempts=max(row.attempts, ended.attempts)))
-            entry = Pending(delivery, None)
+            entry = PendingDelivery(delivery, None)
             self._pending.hold(entry)
             self._put_out(key, self._order.take(key, entry))
             self._start()
@@ -340,7 +340,7 @@ class InOrder:
         if self._order.needs_store or self._is_crowded:
             self._work.set()
 
-    def _put_out(self, key: str, entries: Sequence[Pending]) -> None:
+    def _put_out(self, key: str, entries: Sequence[PendingDelivery]) -> None:
         """Have deliveries wait that may go out, but for those with a later outcome, a copy of which came again."""
         out = deque(entries)
         while out:
@@ -365,5 +365,5 @@ class InOrder:
     def _is_crowded(self) -> bool:
         return self._fill() > _CROWDED
 
-    def _key_of(self, entry: Pending) -> str | None:
+    def _key_of(self, entry: PendingDelivery) -> str | None:
         return self._ordering.key_of(entry.delivery.message.key)

@@ -12,10 +12,10 @@ from bus.domain.message import decode_message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.ports.store import DeliveryKey
-from dispatcher.pending import Pending
+from dispatcher.pending import PendingDelivery
 
 
-def row_outcome(entry: Pending, subscription: Subscription, now: int) -> Outcome:
+def row_outcome(entry: PendingDelivery, subscription: Subscription, now: int) -> Outcome:
     """Return what makes the row of a delivery: its last failure, or that it waits for an earlier one of its key."""
     return entry.unstored if entry.unstored is not None else behind(entry.delivery, subscription, now)
 

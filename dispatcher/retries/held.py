@@ -26,7 +26,7 @@ class State(enum.Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldOutcome:
     """An unfinished outcome, and what is known of the attempt after it.
 
     Attributes

@@ -21,7 +21,7 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import DeliveryKey, Store
 from bus.stores.brief_questions import BriefQuestions
 from dispatcher.outcomes import FEED, RETRY, OutcomeLog
-from dispatcher.retries.held import Held, Key, Lane, Place, State, key_of, place_of, stage_of
+from dispatcher.retries.held import HeldOutcome, Key, Lane, Place, State, key_of, place_of, stage_of
 
 _LOOK: Final = 0.25
 _SWEEP: Final = 5.0
@@ -43,7 +43,7 @@ _NEVER: Final = float("inf")
 _Due = tuple[float, int, Key]  # looked at then (monotonic seconds), position of its record, key
 
 
-class _Overtaking(NamedTuple):
+class _UrgentOutcomes(NamedTuple):
     """The latest outcome of a delivery of which the store has an earlier one, whose lease ends at ``until``.
 
     The store must have it before: it may wait there for longer than the one before it did, in another lane.
@@ -102,15 +102,15 @@ class Retrier:
         self._timeout = timeout
         self._owner = owner
         self._lead = lead
-        self._held: dict[Key, Held] = {}
+        self._held: dict[Key, HeldOutcome] = {}
         self._keys: dict[Place, Key] = {}
         self._due: list[_Due] = []
-        self._ready: defaultdict[Lane, deque[Held]] = defaultdict(deque)
+        self._ready: defaultdict[Lane, deque[HeldOutcome]] = defaultdict(deque)
         self._leased = 0
         self._leased_bytes = 0
-        self._unasked: deque[Held] = deque()
+        self._unasked: deque[HeldOutcome] = deque()
         self._has_unasked = asyncio.Event()
-        self._overtaking: dict[Key, _Overtaking] = {}
+        self._overtaking: dict[Key, _UrgentOutcomes] = {}
         self._leaving: dict[Place, Outcome] = {}  # those of ``_overtaking`` that the feed writes
         self._early_at_once = _BATCH
         self._questions = BriefQuestions(clock)
@@ -138,7 +138,7 @@ class Retrier:
             held.state = State.LEAVING
         return self._leased_to_me(write, held)
 
-    def _leased_to_me(self, write: Outcome, held: Held | None) -> Outcome:
+    def _leased_to_me(self, write: Outcome, held: HeldOutcome | None) -> Outcome:
         timeout = self._timeout((write.destination, write.subscription))
         if timeout is None or not (held is None or self._may_lease(held)):
             return write
@@ -150,7 +150,7 @@ class Retrier:
         owner = self._owner if self._has_reclaimed else starting(self._owner)
         return replace(write, owner=owner, lease_until=until)
 
-    def _holding(self, record: Record, outcome: Outcome) -> Held | None:
+    def _holding(self, record: Record, outcome: Outcome) -> HeldOutcome | None:
         """Return what is held of an outcome; None when a later one of its delivery is durable."""
         if self._spool.acked(RETRY, record):
             return None
@@ -159,7 +159,7 @@ class Retrier:
             return self._add(outcome, place_of(record))
         return held if held.place == place_of(record) else None
 
-    def _may_lease(self, held: Held) -> bool:
+    def _may_lease(self, held: HeldOutcome) -> bool:
         """Whether a retry is made here: it was started, or is due soon and one of not too many."""
         if self._is_overtaken(held):
             return True
@@ -170,7 +170,7 @@ class Retrier:
         has_room = self._leased < _MOST and self._leased_bytes + len(held.outcome.message) <= _MOST_BYTES
         return has_room and self._wait(held.outcome) <= _SOON
 
-    def _lease(self, held: Held, until: float) -> None:
+    def _lease(self, held: HeldOutcome, until: float) -> None:
         if held.until is not None:
             return  # the store may have the lease of an earlier write, whose answer was lost
         held.until = until
@@ -229,7 +229,7 @@ class Retrier:
             until = before.until
         is_latest = before is None or stage_of(before.outcome) <= stage_of(outcome)
         if until < _NEVER and is_latest and (before is not None or len(self._overtaking) < _MOST):
-            self._overtaking[key] = _Overtaking(outcome, until)
+            self._overtaking[key] = _UrgentOutcomes(outcome, until)
         return held.record if held is not None else None
 
     # The retries
@@ -297,17 +297,17 @@ class Retrier:
             held = self._add(outcome, place_of(record))
         held.record = record
 
-    def _add(self, outcome: Outcome, place: Place) -> Held:
+    def _add(self, outcome: Outcome, place: Place) -> HeldOutcome:
         key = key_of(outcome)
         if key in self._held:
             self._release(self._held[key])
-        held = self._held[key] = Held(outcome, place, self._is_recovering)
+        held = self._held[key] = HeldOutcome(outcome, place, self._is_recovering)
         self._keys[place] = key
         if not outcome.place:  # else its worker keeps it in its place, or reads its row
             self._schedule(held, self._wait(outcome) / 1000 + _GRACE)
         return held
 
-    def _schedule(self, held: Held, wait: float) -> None:
+    def _schedule(self, held: HeldOutcome, wait: float) -> None:
         held.due = self._clock.monotonic() + wait
         heapq.heappush(self._due, (held.due, held.place[1], held.key))
 
@@ -331,7 +331,7 @@ class Retrier:
         for lane in lanes:
             self._serve(lane)
 
-    def _add_ready(self, held: Held) -> Lane:
+    def _add_ready(self, held: HeldOutcome) -> Lane:
         held.is_ready = True
         self._ready[held.lane].append(held)
         return held.lane
@@ -356,7 +356,7 @@ class Retrier:
                 for lane in lanes:
                     self._serve(lane)
 
-    async def _finished(self, asked: Sequence[Held]) -> set[DeliveryKey]:
+    async def _finished(self, asked: Sequence[HeldOutcome]) -> set[DeliveryKey]:
         if not self._questions.may_ask:
             return set()
         try:
@@ -378,7 +378,7 @@ class Retrier:
             else:
                 self._early_at_once = min(self._early_at_once * 2, _BATCH)
 
-    async def _write_early(self, part: Sequence[_Overtaking]) -> bool:
+    async def _write_early(self, part: Sequence[_UrgentOutcomes]) -> bool:
         """Write outcomes, but for those that the store refuses for good; return whether it takes any now."""
         try:
             await self._store.write([self._leased_now(one.outcome) for one in part])
@@ -419,7 +419,7 @@ class Retrier:
         if not ready:
             del self._ready[lane]
 
-    def _start(self, held: Held, now: float) -> None:
+    def _start(self, held: HeldOutcome, now: float) -> None:
         """Hand a due retry to its worker, unless another process may make it, or has made it."""
         timeout = self._timeout(held.lane)
         if self._is_free(held, now):
@@ -437,15 +437,15 @@ class Retrier:
             # If its worker drops it, or has it by another way, it is looked at again.
             self._schedule(held, until - now + timeout / 1000 if held.is_offered else _LOOK)
 
-    def _is_free(self, held: Held, now: float) -> bool:
+    def _is_free(self, held: HeldOutcome, now: float) -> bool:
         """Whether the store has it and its row is leased no more, or only until a later outcome is there as well."""
         return held.state is State.STORED and (held.is_over(now) or self._is_overtaken(held))
 
-    def _is_overtaken(self, held: Held) -> bool:
+    def _is_overtaken(self, held: HeldOutcome) -> bool:
         """Whether an outcome of the attempt after it is recorded."""
         return self._outcomes.recent.has_later(*held.key, *held.stage)
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: HeldOutcome) -> None:
         del self._held[held.key]
         self._keys.pop(held.place, None)
         held.is_ready = False

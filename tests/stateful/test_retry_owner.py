@@ -22,7 +22,7 @@ from bus.stores.feed import Source
 from bus.testing.clock import ManualClock
 from bus.testing.poster import Reply
 from dispatcher.outcomes import FEED
-from dispatcher.retries.held import Held
+from dispatcher.retries.held import HeldOutcome
 from dispatcher.retries.retrier import Retrier
 from tests.stateful.delivery_world import CODE, Poster, Store, World, url
 
@@ -180,7 +180,7 @@ def ends_leases_too_early(patch: pytest.MonkeyPatch) -> None:
 def leases_nothing_that_was_begun(patch: pytest.MonkeyPatch) -> None:
     plain = Retrier._may_lease
 
-    def may_lease(self: Retrier, held: Held) -> bool:
+    def may_lease(self: Retrier, held: HeldOutcome) -> bool:
         return not (held.is_offered or self._is_overtaken(held)) and plain(self, held)
 
     patch.setattr(Retrier, "_may_lease", may_lease)

@@ -22,7 +22,7 @@ from bus.security.signatures import new_secret
 from bus.testing.poster import MemoryPoster, Posted, Reply
 from bus.testing.writes import DESTINATION
 from dispatcher.batching import HELD_BYTES, MOST_HELD, Window
-from dispatcher.pending import Pending, PendingDeliveries
+from dispatcher.pending import PendingDeliveries, PendingDelivery
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 from tests.unit.dispatcher.test_dispatcher import catalog, dispatching
 
@@ -446,9 +446,9 @@ async def test_what_is_pulled_to_fill_batches_is_bounded_in_bytes(world: World) 
     assert window.pull(400, pending) == 4
     assert window.pull(199, pending) == 0
 
-    def hold(count: int, size: int) -> list[Pending]:
+    def hold(count: int, size: int) -> list[PendingDelivery]:
         numbers = (next(world.made) for _ in range(count))
-        made = [Pending(handed(fresh(n, world.clock, body=b"x" * size)), None) for n in numbers]
+        made = [PendingDelivery(handed(fresh(n, world.clock, body=b"x" * size)), None) for n in numbers]
         for entry in made:
             pending.add(entry)
         return made

@@ -16,7 +16,7 @@ from bus.errors import StoreUnavailable
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
 from dispatcher import discarded
-from dispatcher.pending import Pending
+from dispatcher.pending import PendingDelivery
 from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import URL, World, handed, held, subscription
 
@@ -140,7 +140,7 @@ async def test_a_store_that_hangs_holds_them_up_once(world: World, monkeypatch: 
             while len(world.poster.posted) < 2:  # noqa: ASYNC110 - the deadline is of the loop
                 await asyncio.sleep(0.01)
         assert asked == [1]
-        assert not worker._discards.is_doubtful(Pending(handed((await world.publish())[0]), None))
+        assert not worker._discards.is_doubtful(PendingDelivery(handed((await world.publish())[0]), None))
 
 
 async def test_a_store_that_hangs_holds_up_what_a_transport_brings_no_longer(
