@@ -29,20 +29,20 @@ _call: Final = msgspec.msgpack.Decoder(LookupCall)
 Body = TypeVar("Body")
 
 
-class Done(NamedTuple):
+class ApiAnswer(NamedTuple):
     """An answer: a status, and what is sent as JSON."""
 
     status: int
     content: Any
 
 
-Change = Callable[[], Awaitable[Done]]
+Change = Callable[[], Awaitable[ApiAnswer]]
 
 
 class Resource(Protocol):
     """One kind of things below ``PREFIX``."""
 
-    def look(self, path: str) -> Done | None:
+    def look(self, path: str) -> ApiAnswer | None:
         """Return what is there; None for a path of others."""
         ...
 
@@ -95,7 +95,7 @@ class LookupApi:
             return LookupAnswer(found.status, encode(found))
         return LookupAnswer(done.status, encode(done.content))
 
-    def _look(self, path: str) -> Done:
+    def _look(self, path: str) -> ApiAnswer:
         for resource in self._resources:
             if (found := resource.look(path)) is not None:
                 return found
@@ -110,7 +110,7 @@ class LookupApi:
                 return found
         raise _unknown(path)
 
-    async def _audited(self, scope: Scope, principal: Principal, body: bytes, change: Change) -> Done:
+    async def _audited(self, scope: Scope, principal: Principal, body: bytes, change: Change) -> ApiAnswer:
         """Make a change with an entry in the audit log, which is there before it and has its outcome after it."""
         client = scope.get("client")
         address = client_address(client[0], scope["headers"], self._proxies) if client else ""

@@ -16,9 +16,9 @@ from bus.telemetry import metrics
 from lookup.cluster import Cluster, message_of
 from lookup.lists import MERGED, ask_all
 from lookup.lookups import FRESH, Lookups
-from lookup.nsqlookupd import VIA, Away, Passed, passed_by
-from lookup.query import Malformed, read_query
-from lookup.recent import Recent
+from lookup.nsqlookupd import VIA, LookupUnavailable, StreamedAnswer, passed_by
+from lookup.query import MalformedQuery, read_query
+from lookup.recent import LruCache
 from lookup.replies import Replies, accepts_version_1, answered, missing, refused
 from lookup.routing import Routing
 
@@ -42,7 +42,7 @@ _PORT_DIGITS: Final = 5
 _TOO_LARGE: Final = 413
 
 
-class _Listed(NamedTuple):
+class _CachedList(NamedTuple):
     """A list that was given, of these clusters, and until when (monotonic seconds) it is given again."""
 
     replies: Replies
@@ -65,7 +65,7 @@ class LookupApp:
         self._routing = routing
         self._lookups = lookups
         self._clock = clock
-        self._lists: Recent[tuple[str, str], _Listed] = Recent(_MOST_LISTS)
+        self._lists: LruCache[tuple[str, str], _CachedList] = LruCache(_MOST_LISTS)
         self._own = {
             "/lookup": self._lookup,
             **dict.fromkeys(MERGED, self._list),
@@ -94,7 +94,7 @@ class LookupApp:
     async def _lookup(self, scope: Scope, via: str) -> Replies:
         try:
             query = read_query(scope["query_string"])
-        except Malformed as error:
+        except MalformedQuery as error:
             return refused(_BAD_REQUEST, str(error), has_envelope=self._has_fork)
         metrics.LOOKUPS.labels("asked").inc()
         told: asyncio.Future[Replies] = asyncio.get_running_loop().create_future()
@@ -109,7 +109,7 @@ class LookupApp:
             return known.replies
         replies = await self._ask_lists(scope, via)
         if replies.plain.status == _OK:
-            self._lists.put(key, _Listed(replies, clusters, self._clock.monotonic() + FRESH))
+            self._lists.put(key, _CachedList(replies, clusters, self._clock.monotonic() + FRESH))
         return replies
 
     async def _ask_lists(self, scope: Scope, via: str) -> Replies:
@@ -141,7 +141,7 @@ class LookupApp:
             return
         try:
             done = await cluster.change(scope["method"], _target(scope), via, body)
-        except Away as error:
+        except LookupUnavailable as error:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
             return
         _log.info("cluster %s answers %s %s: %d", cluster.name, scope["method"], scope["path"], done.status)
@@ -160,7 +160,7 @@ class LookupApp:
         try:
             async with cluster.passing(scope["method"], _target(scope), headers) as passed:
                 await _stream(send, passed)
-        except Away as error:
+        except LookupUnavailable as error:
             await self._send(scope, send, refused(_UNAVAILABLE, str(error), has_envelope=self._has_fork))
 
     def _chosen(self, scope: Scope) -> Cluster | None:
@@ -187,12 +187,12 @@ class LookupApp:
         await answer(send, status, body, JSON, *fields)
 
 
-async def _stream(send: Send, passed: Passed) -> None:
+async def _stream(send: Send, passed: StreamedAnswer) -> None:
     await send({"type": "http.response.start", "status": passed.status, "headers": list(passed.headers)})
     try:
         async for piece in passed.pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-    except Away as error:
+    except LookupUnavailable as error:
         # The head is sent: the client must see that this is not all.
         raise ConnectionError(f"an answer that was passed on was cut off: {error}") from error
     await send({"type": "http.response.body", "body": b""})

@@ -15,7 +15,7 @@ from bus.domain.routing.rooms import Access
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
 from bus.transports.backoff import Backoff
-from lookup.nsqlookupd import Answered, Away, NsqlookupdClient, Passed
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient, StreamedAnswer
 
 Found = TypeVar("Found")
 
@@ -141,8 +141,8 @@ class Cluster:
             return await self._one(target, via)
         return union(await self._all(target, via))
 
-    async def ask(self, target: str, via: str = "") -> list[Answered]:
-        """Return the answers to a question that changes nothing; raises ``Away`` when nobody answers.
+    async def ask(self, target: str, via: str = "") -> list[LookupAnswer]:
+        """Return the answers to a question that changes nothing; raises ``LookupUnavailable`` when nobody answers.
 
         One answer of the fork, those of all that answer of stock NSQ.
         """
@@ -150,7 +150,7 @@ class Cluster:
             return [await self._in_turn(target, via)]
         return await self._everybody(target, via)
 
-    async def change(self, method: str, target: str, via: str, body: bytes = b"") -> Answered:
+    async def change(self, method: str, target: str, via: str, body: bytes = b"") -> LookupAnswer:
         """Have a change made: by the leader of the fork, by every stock nsqlookupd, which know of one another nothing.
 
         Returns the first refusal, or else an answer.
@@ -164,9 +164,11 @@ class Cluster:
         if self.is_fork is not False:
             await self._list(list(self._servers.values()))
         if self.is_fork is None:
-            raise Away(self.trouble or sentence("cluster {name} does not report its nsqlookupds", name=self.name))
+            raise LookupUnavailable(
+                self.trouble or sentence("cluster {name} does not report its nsqlookupds", name=self.name)
+            )
         if self.is_fork and not self._leader:
-            raise Away(sentence("cluster {name} reports no leader of its nsqlookupds", name=self.name))
+            raise LookupUnavailable(sentence("cluster {name} reports no leader of its nsqlookupds", name=self.name))
         addresses = [self._leader] if self.is_fork else list(self._servers)
         found = await all_of(
             [
@@ -177,13 +179,13 @@ class Cluster:
         return _whole_change(addresses, found)
 
     @asynccontextmanager
-    async def passing(self, method: str, target: str, headers: Mapping[bytes, bytes]) -> AsyncIterator[Passed]:
-        """Pass a request on to one of its nsqlookupds; raises ``Away`` when that one does not answer."""
+    async def passing(self, method: str, target: str, headers: Mapping[bytes, bytes]) -> AsyncIterator[StreamedAnswer]:
+        """Pass a request on to one of its nsqlookupds; raises ``LookupUnavailable`` when that one does not answer."""
         server = self._up()[0]
         try:
             async with self._client.passing(server.address, method, target, headers, _TRIES * ANSWER_WITHIN) as passed:
                 yield passed
-        except Away as error:
+        except LookupUnavailable as error:
             if not error.is_here:
                 server.fail(error.said, self._clock.monotonic())
             raise
@@ -194,9 +196,9 @@ class Cluster:
         for server in self._up()[:_TRIES]:
             try:
                 return await self._read(server, target, via)
-            except Away as error:
+            except LookupUnavailable as error:
                 why = error.said
-        raise Away(why)
+        raise LookupUnavailable(why)
 
     async def _all(self, target: str, via: str) -> list[Answer]:
         """Return the answers that can be read."""
@@ -211,25 +213,25 @@ class Cluster:
                 "http://{address} answers as no nsqlookupd does: {error}", address=server.address, error=str(error)
             )
             server.answer_badly(said)
-            raise Away(said, is_here=True) from error
+            raise LookupUnavailable(said, is_here=True) from error
 
-    async def _in_turn(self, target: str, via: str) -> Answered:
+    async def _in_turn(self, target: str, via: str) -> LookupAnswer:
         why: Said = ""
         for server in self._up()[:_TRIES]:
             try:
                 return await self._ask(server, target, via)
-            except Away as error:
+            except LookupUnavailable as error:
                 why = error.said
-        raise Away(why)
+        raise LookupUnavailable(why)
 
-    async def _everybody(self, target: str, via: str) -> list[Answered]:
+    async def _everybody(self, target: str, via: str) -> list[LookupAnswer]:
         return _good(await all_of([_attempted(self._ask(server, target, via)) for server in self._up()]))
 
-    async def _ask(self, server: _Server, target: str, via: str) -> Answered:
+    async def _ask(self, server: _Server, target: str, via: str) -> LookupAnswer:
         await self._place()
         try:
             answered = await self._client.ask(server.address, target, within=ANSWER_WITHIN, via=via)
-        except Away as error:
+        except LookupUnavailable as error:
             if error.is_here:
                 server.answer_badly(error.said)
             else:
@@ -246,7 +248,9 @@ class Cluster:
             async with asyncio.timeout(ANSWER_WITHIN):
                 await self._asking.acquire()
         except TimeoutError:
-            raise Away(sentence("too much is asked of {name} at this moment", name=self.name), is_here=True) from None
+            raise LookupUnavailable(
+                sentence("too much is asked of {name} at this moment", name=self.name), is_here=True
+            ) from None
 
     @property
     def is_settling(self) -> bool:
@@ -260,10 +264,10 @@ class Cluster:
         )
 
     def _up(self) -> list[_Server]:
-        """Return those that are well, from the next one in turn on; raises ``Away`` when none is."""
+        """Return those that are well, from the next one in turn on; raises ``LookupUnavailable`` when none is."""
         servers = [server for server in self._servers.values() if not server.trouble]
         if not servers:
-            raise Away(self.trouble)
+            raise LookupUnavailable(self.trouble)
         self._turn += 1
         first = self._turn % len(servers)
         return servers[first:] + servers[:first]
@@ -283,7 +287,7 @@ class Cluster:
     async def _probe(self, server: _Server) -> None:
         try:
             await self._ping(server)
-        except Away as error:
+        except LookupUnavailable as error:
             server.stay_away(error.said, self._clock.monotonic())
             return
         if server.trouble:
@@ -293,12 +297,12 @@ class Cluster:
     async def answers(self) -> bool:
         """Whether one of its nsqlookupds answers now, also of those that are left out."""
         found = await asyncio.gather(*(_attempted(self._ping(server)) for server in self._servers.values()))
-        return not all(isinstance(one, Away) for one in found)
+        return not all(isinstance(one, LookupUnavailable) for one in found)
 
     async def _ping(self, server: _Server) -> None:
         answered = await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
         if answered.status != _OK:  # somebody else is there
-            raise Away(
+            raise LookupUnavailable(
                 sentence("http://{address}/ping gives HTTP {status}", address=server.address, status=answered.status)
             )
 
@@ -308,7 +312,7 @@ class Cluster:
             try:
                 answered = await self._client.ask(server.address, PATH, within=ANSWER_WITHIN)
                 listed = read_listed(answered.content) if answered.status == _OK else None
-            except (Away, Unreadable):
+            except (LookupUnavailable, Unreadable):
                 continue
             if answered.status not in (_OK, _NOT_FOUND):
                 continue
@@ -332,28 +336,28 @@ async def all_of(asking: Sequence[Coroutine[Any, Any, Found]]) -> list[Found]:
     return [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
 
 
-async def _attempted(asking: Coroutine[Any, Any, Found]) -> Found | Away:
+async def _attempted(asking: Coroutine[Any, Any, Found]) -> Found | LookupUnavailable:
     try:
         return await asking
-    except Away as away:
+    except LookupUnavailable as away:
         return away
 
 
-def _good(found: Sequence[Found | Away]) -> list[Found]:
-    """Return the answers among them; raises ``Away`` when there is none."""
-    good = [answer for answer in found if not isinstance(answer, Away)]
+def _good(found: Sequence[Found | LookupUnavailable]) -> list[Found]:
+    """Return the answers among them; raises ``LookupUnavailable`` when there is none."""
+    good = [answer for answer in found if not isinstance(answer, LookupUnavailable)]
     if not good:
-        raise next(away for away in found if isinstance(away, Away))
+        raise next(away for away in found if isinstance(away, LookupUnavailable))
     return good
 
 
-def _whole_change(addresses: Sequence[str], found: Sequence[Answered | Away]) -> Answered:
-    """Return what came of a change; raises ``Away`` unless everybody has answered."""
-    done = [address for address, one in zip(addresses, found, strict=True) if not isinstance(one, Away)]
-    answers = [one for one in found if not isinstance(one, Away)]
-    failed = next((one for one in found if isinstance(one, Away)), None)
+def _whole_change(addresses: Sequence[str], found: Sequence[LookupAnswer | LookupUnavailable]) -> LookupAnswer:
+    """Return what came of a change; raises ``LookupUnavailable`` unless everybody has answered."""
+    done = [address for address, one in zip(addresses, found, strict=True) if not isinstance(one, LookupUnavailable)]
+    answers = [one for one in found if not isinstance(one, LookupUnavailable)]
+    failed = next((one for one in found if isinstance(one, LookupUnavailable)), None)
     if failed is not None:
-        raise Away(
+        raise LookupUnavailable(
             sentence(
                 "{why}; it may have made the change; answered by: {names}",
                 why=failed.said,
@@ -363,7 +367,7 @@ def _whole_change(addresses: Sequence[str], found: Sequence[Answered | Away]) ->
     return next((answer for answer in answers if answer.status != _OK), answers[0])
 
 
-def _answer_of(answered: Answered) -> Answer:
+def _answer_of(answered: LookupAnswer) -> Answer:
     """Return the answer to a lookup; raises ``Unreadable``."""
     if answered.status == _NOT_FOUND:
         return Answer(refusal=message_of(answered))
@@ -372,7 +376,7 @@ def _answer_of(answered: Answered) -> Answer:
     return read_answer(answered.content)
 
 
-def message_of(answered: Answered) -> str:
+def message_of(answered: LookupAnswer) -> str:
     """Return why something is refused, in the words of the nsqlookupd; raises ``Unreadable`` when it says nothing."""
     message = opened(answered.content).get("message")
     if not isinstance(message, str) or not message:

@@ -12,7 +12,7 @@ from bus.http.endpoint import Answering, Taker
 from bus.telemetry import metrics
 from lookup.lookups import Lookups
 from lookup.nsqlookupd import ACCEPT, VIA
-from lookup.query import LOOKUP, Malformed, Query, read_query
+from lookup.query import LOOKUP, MalformedQuery, Query, read_query
 from lookup.replies import Replies
 
 _PREFIX: Final = LOOKUP + b"?"
@@ -65,7 +65,7 @@ class LookupEndpoint:
                 return None
         try:
             query = read_query(target[len(_PREFIX) :])
-        except Malformed:
+        except MalformedQuery:
             return None
         known = self._lookups.fresh(query)
         (self._asked if known is None else self._cached).inc()

@@ -21,7 +21,7 @@ _MOST_ENDPOINTS: Final = 1024
 _NO_LIMITS: Final = Limits()
 
 
-class Failed(Exception):
+class ExchangeFailed(Exception):
     """No whole answer came."""
 
 
@@ -42,7 +42,7 @@ class Exchanges:
         self._clock = time.perf_counter
         names = Resolver(clock=self._clock)
         late, context = LateAddresses(self._clock), functools.cache(client_context)
-        self._dialer = Dialer(_Anybody(), names, late, context, _NO_LIMITS, self._clock)
+        self._dialer = Dialer(_AnyAddress(), names, late, context, _NO_LIMITS, self._clock)
         self._pool = Pool(PoolLimits())
         self._open: set[Connection] = set()
 
@@ -94,16 +94,16 @@ class Exchanges:
         if connection.reusable and not connection.closed:
             self._pool.give(key, connection)
         if not answer.complete or answer.stored > len(answer.body):
-            raise Failed("the answer was cut off, or is larger than any nsqlookupd's")
+            raise ExchangeFailed("the answer was cut off, or is larger than any nsqlookupd's")
         return answer.status, bytes(answer.body)
 
     def _connection(self, key: Key, address: str) -> Connection:
         lost = functools.partial(self._pool.drop, key)
         told = functools.partial(self._closed, address)
-        return _Watched(told, self._clock, _NO_LIMITS, self._limits, self._open, lost, address)
+        return _WatchedConnection(told, self._clock, _NO_LIMITS, self._limits, self._open, lost, address)
 
 
-class _Watched(Connection):
+class _WatchedConnection(Connection):
     """A connection that tells when its peer closes it."""
 
     def __init__(self, told: Callable[[], object], *parts: Any) -> None:
@@ -125,7 +125,7 @@ class _Watched(Connection):
             self._told()
 
 
-class _Anybody:
+class _AnyAddress:
     """The egress policy of addresses that an operator wrote: all of them."""
 
     def check_url(self, url: str) -> Endpoint:
@@ -144,4 +144,4 @@ def _endpoint(address: str) -> Endpoint:
 def _fail(failure: Failure) -> NoReturn:
     if failure.kind is PostFailure.TIMEOUT:
         raise TimeoutError(failure.error)
-    raise Failed(failure.error)
+    raise ExchangeFailed(failure.error)

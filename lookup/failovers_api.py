@@ -15,10 +15,10 @@ from bus.domain.times import format_time
 from bus.errors import Conflict
 from bus.ports.clock import Clock
 from bus.sentences import Said, joined, sentence
-from lookup.api import Change, Done, read_as
+from lookup.api import ApiAnswer, Change, read_as
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence
-from lookup.nsqlookupd import Away
+from lookup.nsqlookupd import LookupUnavailable
 from lookup.routing import Routing
 
 _ALL: Final = "/failovers"
@@ -28,13 +28,13 @@ _CREATED: Final = 201
 _MOST_TOPICS: Final = 1_000
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _FailoverBody(msgspec.Struct, forbid_unknown_fields=True):
     room: str
     to: str = ""
     force: bool = False
 
 
-class _Ended(msgspec.Struct, forbid_unknown_fields=True):
+class _FailoverEnd(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
@@ -47,10 +47,12 @@ class FailoversResource:
         self._evidence = evidence
         self._clock = clock
 
-    def look(self, path: str) -> Done | None:
+    def look(self, path: str) -> ApiAnswer | None:
         """Return all of them."""
         return (
-            Done(_OK, {"items": [_shown(one) for one in self._failovers.all], "next": None}) if path == _ALL else None
+            ApiAnswer(_OK, {"items": [_shown(one) for one in self._failovers.all], "next": None})
+            if path == _ALL
+            else None
         )
 
     def change(self, path: str, body: bytes, by: str) -> Change | None:
@@ -60,8 +62,8 @@ class FailoversResource:
         found = _END.fullmatch(path)
         return (lambda: self._end(found[1], body)) if found is not None else None
 
-    async def _begin(self, body: bytes, by: str) -> Done:
-        asked = read_as(body, _Asked)
+    async def _begin(self, body: bytes, by: str) -> ApiAnswer:
+        asked = read_as(body, _FailoverBody)
         failover = begin_failover(self._routing.rooms, asked.room, asked.to, by, self._clock.now())
         answering = [name for name in failover.lost if await self._answers(name)]
         if answering and not asked.force:
@@ -73,10 +75,10 @@ class FailoversResource:
                 ),
             )
         await self._failovers.put(failover)
-        return Done(_CREATED, _shown(failover))
+        return ApiAnswer(_CREATED, _shown(failover))
 
-    async def _end(self, room: str, body: bytes) -> Done:
-        forced = read_as(body, _Ended).force
+    async def _end(self, room: str, body: bytes) -> ApiAnswer:
+        forced = read_as(body, _FailoverEnd).force
         before = self._failovers.get(room)
         after = following(before, self._clock.now())
         if after.phase is Phase.ENDED and not forced and (waiting := await self._waiting(before)):
@@ -87,7 +89,7 @@ class FailoversResource:
                 hint=sentence("wait until it is consumed, or leave it there: {option}", option="--force"),
             )
         await self._failovers.put(after)
-        return Done(_OK, _shown(after))
+        return ApiAnswer(_OK, _shown(after))
 
     async def _answers(self, name: str) -> bool:
         cluster = self._routing.clusters.get(name)
@@ -97,17 +99,17 @@ class FailoversResource:
         """Return which topics have messages where only the failover has them consumed; empty when none has."""
         try:
             topics = await self._topics(failover)
-        except Away as error:
+        except LookupUnavailable as error:
             return error.said
         except Unreadable as error:
             return str(error)
         return joined(await self._look(topics[:_MOST_TOPICS], failover.to))
 
     async def _topics(self, failover: Failover) -> list[str]:
-        """Return the topics of the other cluster that nobody would consume there; raises ``Away``."""
+        """Return the topics of the other cluster that nobody would consume there; raises ``LookupUnavailable``."""
         cluster = self._routing.clusters.get(failover.to)
         if cluster is None:
-            raise Away(sentence("{name} is no cluster of this proxy's file", name=failover.to))
+            raise LookupUnavailable(sentence("{name} is no cluster of this proxy's file", name=failover.to))
         told = [opened(one.content) for one in await cluster.ask("/topics")]
         return [topic for topic in merge_lists(told, "topics")["topics"] if self._is_only_here(topic, failover)]
 

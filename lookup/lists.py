@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.routing.answers import Unreadable, merge_lists, merge_nodes, opened
 from lookup.cluster import Cluster, message_of
-from lookup.nsqlookupd import Answered, Away
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable
 
 _log = logging.getLogger(__name__)
 _OK: Final = 200
@@ -17,7 +17,7 @@ _MORE: Final = "meta_info"
 Content = Mapping[str, Any]
 
 
-class Found(NamedTuple):
+class MergedList(NamedTuple):
     """One answer of all clusters.
 
     Attributes
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     """
 
     content: Content | None
-    refusal: Answered | None
+    refusal: LookupAnswer | None
     absent: Sequence[str]
 
 
@@ -53,12 +53,12 @@ MERGED: Final[Mapping[str, Callable[[Sequence[Content]], Content]]] = {
 }
 
 
-async def ask_all(clusters: Mapping[str, Cluster], path: str, target: str, via: str) -> Found:
+async def ask_all(clusters: Mapping[str, Cluster], path: str, target: str, via: str) -> MergedList:
     """Ask every cluster, and merge what can be read."""
     merge = MERGED[path]
     results = await asyncio.gather(*(_ask(cluster, target, via) for cluster in clusters.values()))
     good: list[Content] = []
-    refusals: list[Answered] = []
+    refusals: list[LookupAnswer] = []
     absent: list[str] = []
     for name, answers in zip(clusters, results, strict=True):
         contents = [content for one in answers if (content := _read(one, merge)) is not None]
@@ -67,25 +67,25 @@ async def ask_all(clusters: Mapping[str, Cluster], path: str, target: str, via: 
         refusals += refused
         if not contents and not refused:
             absent.append(name)
-    return Found(merge(good) if good else None, refusals[0] if refusals else None, absent)
+    return MergedList(merge(good) if good else None, refusals[0] if refusals else None, absent)
 
 
-async def _ask(cluster: Cluster, target: str, via: str) -> list[Answered]:
+async def _ask(cluster: Cluster, target: str, via: str) -> list[LookupAnswer]:
     try:
         return await cluster.ask(target, via)
-    except Away as error:
+    except LookupUnavailable as error:
         _log.debug("cluster %s is left out of %s: %s", cluster.name, target, error)
         return []
 
 
-def _is_refusal(answered: Answered) -> bool:
+def _is_refusal(answered: LookupAnswer) -> bool:
     try:
         return bool(message_of(answered))
     except Unreadable:
         return False
 
 
-def _read(answered: Answered, merge: Callable[[Sequence[Content]], Content]) -> Content | None:
+def _read(answered: LookupAnswer, merge: Callable[[Sequence[Content]], Content]) -> Content | None:
     """Return an answer that has the shape that it is merged by; None for any other."""
     try:
         content = opened(answered.content) if answered.status == _OK else None

@@ -13,9 +13,9 @@ from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
 from bus.telemetry import metrics
 from lookup.cluster import Cluster, all_of
-from lookup.nsqlookupd import Away
+from lookup.nsqlookupd import LookupUnavailable
 from lookup.query import Query
-from lookup.recent import Recent
+from lookup.recent import LruCache
 from lookup.replies import STALE, Replies, answered, missing, refused
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _STOPPING: Final = refused(_UNAVAILABLE, "this lookup proxy stops", has_envelope
 _FAILED: Final = refused(500, "this lookup proxy failed at a lookup; its log has the traceback", has_envelope=False)
 
 
-class _Given(NamedTuple):
+class _CachedAnswer(NamedTuple):
     """An answer that was given, of these clusters."""
 
     replies: Replies
@@ -41,7 +41,7 @@ class _Given(NamedTuple):
     until: float
 
 
-class _Kept(NamedTuple):
+class _LookupCache(NamedTuple):
     answer: Answer
     at: float
 
@@ -63,9 +63,9 @@ class Lookups:
         self._route = route
         self._clusters = clusters
         self._clock = clock
-        self._given: Recent[Query, _Given] = Recent(_MOST)
-        self._good: Recent[Query, _Given] = Recent(_MOST)
-        self._kept: Recent[tuple[Cluster, Query], _Kept] = Recent(_MOST)
+        self._given: LruCache[Query, _CachedAnswer] = LruCache(_MOST)
+        self._good: LruCache[Query, _CachedAnswer] = LruCache(_MOST)
+        self._kept: LruCache[tuple[Cluster, Query], _LookupCache] = LruCache(_MOST)
         self._waiting: dict[tuple[Query, Route | None, str], list[Callable[[Replies], None]]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -142,7 +142,7 @@ class Lookups:
             return None
         try:
             answer = await cluster.lookup(query.topic, query.access, with_meta=query.with_meta, via=via)
-        except Away:
+        except LookupUnavailable:
             metrics.LOOKUP_FAILURES.labels(cluster.name).inc()
             return None
         if cluster.is_settling:
@@ -150,7 +150,7 @@ class Lookups:
             last = self._last(cluster, query)
             return answer if last is None else union([last, answer])
         if answer.nodes:
-            self._kept.put((cluster, query), _Kept(answer, self._clock.monotonic()))
+            self._kept.put((cluster, query), _LookupCache(answer, self._clock.monotonic()))
         return answer
 
     def _last(self, cluster: Cluster | None, query: Query) -> Answer | None:
@@ -161,7 +161,7 @@ class Lookups:
     def _give(self, query: Query, of: _Clusters, merged: Merged, absent: Sequence[str]) -> Replies:
         now = self._clock.monotonic()
         replies = self._replies(of, merged, absent)
-        given = _Given(replies, of, now, now + (_FRESH_REFUSAL if merged.refusal else FRESH))
+        given = _CachedAnswer(replies, of, now, now + (_FRESH_REFUSAL if merged.refusal else FRESH))
         self._given.put(query, given)
         good = self._good.get(query)
         is_better = not absent or good is None or good.of != of or now - good.at > KEPT

@@ -11,7 +11,7 @@ import httpx
 from bus.errors import EgressDenied
 from bus.network.error_texts import error_text
 from bus.sentences import Said, sentence
-from lookup.exchanges import Exchanges, Failed
+from lookup.exchanges import ExchangeFailed, Exchanges
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
 VIA: Final = "bus-lookup-via"
@@ -30,7 +30,7 @@ _HOP_BY_HOP: Final = frozenset(
 )
 
 
-class Away(Exception):
+class LookupUnavailable(Exception):
     """An nsqlookupd gave no usable answer in time.
 
     Attributes
@@ -47,14 +47,14 @@ class Away(Exception):
         self.is_here = is_here
 
 
-class Answered(NamedTuple):
+class LookupAnswer(NamedTuple):
     """A whole answer below 500."""
 
     status: int
     content: bytes
 
 
-class Passed(NamedTuple):
+class StreamedAnswer(NamedTuple):
     """An answer that is passed on as it comes."""
 
     status: int
@@ -88,7 +88,7 @@ class NsqlookupdClient:
 
     async def ask(
         self, address: str, target: str, *, within: float, method: str = "GET", via: str = "", body: bytes = b""
-    ) -> Answered:
+    ) -> LookupAnswer:
         """Return a whole answer.
 
         Raises
@@ -106,11 +106,11 @@ class NsqlookupdClient:
                 address, head.encode("latin-1") + body, within, repeatable=method == "GET"
             )
         except TimeoutError:
-            raise Away(_silent(address, within)) from None
-        except (Failed, EgressDenied, UnicodeError) as error:
-            raise Away(_unreached(address, error)) from error
+            raise LookupUnavailable(_silent(address, within)) from None
+        except (ExchangeFailed, EgressDenied, UnicodeError) as error:
+            raise LookupUnavailable(_unreached(address, error)) from error
         if status >= _FAILURE:
-            raise Away(
+            raise LookupUnavailable(
                 sentence(
                     "http://{address} fails: HTTP {status} {text}",
                     address=address,
@@ -119,7 +119,7 @@ class NsqlookupdClient:
                 ),
                 is_here=True,
             )
-        return Answered(status, content)
+        return LookupAnswer(status, content)
 
     @asynccontextmanager
     async def passing(
@@ -129,7 +129,7 @@ class NsqlookupdClient:
         target: str,
         headers: Mapping[bytes, bytes],
         within: float,
-    ) -> AsyncIterator[Passed]:
+    ) -> AsyncIterator[StreamedAnswer]:
         """Pass a request without a body on as it is, and give its answer, whose pieces may come for a long time.
 
         Raises
@@ -154,18 +154,18 @@ class NsqlookupdClient:
         try:
             response = await self._passing.send(request, stream=True)
         except httpx.PoolTimeout as error:
-            raise Away(sentence("too much is passed on at this moment"), is_here=True) from error
+            raise LookupUnavailable(sentence("too much is passed on at this moment"), is_here=True) from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Away(_unreached(address, error)) from error
+            raise LookupUnavailable(_unreached(address, error)) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise Away(_unreached(address, error), is_here=True) from error
+            raise LookupUnavailable(_unreached(address, error), is_here=True) from error
         try:
             fields = [
                 (name.lower(), value)
                 for name, value in response.headers.raw
                 if name.lower().decode("latin-1") not in _HOP_BY_HOP
             ]
-            yield Passed(response.status_code, fields, _pieces(response, address))
+            yield StreamedAnswer(response.status_code, fields, _pieces(response, address))
         finally:
             await response.aclose()
 
@@ -178,7 +178,7 @@ async def _pieces(response: httpx.Response, address: str) -> AsyncIterator[bytes
         async for piece in response.aiter_raw():
             yield piece
     except httpx.HTTPError as error:
-        raise Away(_unreached(address, error), is_here=True) from error
+        raise LookupUnavailable(_unreached(address, error), is_here=True) from error
 
 
 def passed_by(via: bytes, me: str) -> bool:

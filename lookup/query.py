@@ -22,7 +22,7 @@ class Query(NamedTuple):
     with_meta: bool = False
 
 
-class Malformed(ValueError):
+class MalformedQuery(ValueError):
     """A question that nsqlookupd refuses; the text is its own."""
 
 
@@ -37,14 +37,14 @@ def read_query(query: bytes) -> Query:
     """
     try:
         if len(query) > _LONGEST:
-            raise Malformed("INVALID_REQUEST")
+            raise MalformedQuery("INVALID_REQUEST")
         found = parse_qs(query.decode("ascii"), max_num_fields=_MOST_FIELDS)
     except ValueError as error:
-        raise Malformed("INVALID_REQUEST") from error
+        raise MalformedQuery("INVALID_REQUEST") from error
     topic = found.get("topic", [""])[0]
     if not topic:
-        raise Malformed("MISSING_ARG_TOPIC")
+        raise MalformedQuery("MISSING_ARG_TOPIC")
     access = found.get("access", [Access.READ])[0]
     if access not in list(Access):
-        raise Malformed("INVALID_ARG_ACCESS")
+        raise MalformedQuery("INVALID_ARG_ACCESS")
     return Query(topic, Access(access), found.get("metainfo", [""])[0] == "true")

@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Value]):
+class LruCache(Generic[Key, Value]):
     """At most so many values; whoever was used longest ago goes."""
 
     def __init__(self, most: int) -> None:

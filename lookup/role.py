@@ -25,7 +25,7 @@ from lookup.migrating import migrations
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import Migrator
-from lookup.migrating.planning import Planning
+from lookup.migrating.planning import MigrationPlanner
 from lookup.migrating.preparation import Preparation
 from lookup.migrating.resource import MigrationsResource
 from lookup.nsqlookupd import NsqlookupdClient
@@ -68,7 +68,7 @@ class LookupService:
         moving, lost = Migrations(context.store, kept, data), Failovers(kept, data)
         evidence, preparation = Evidence(self._client), Preparation(self._client)
         self._migrator = Migrator(moving, lost, self._routing, evidence, preparation, lambda: members.me, clock)
-        planning = Planning(moving, self._routing, evidence, preparation, clock)
+        planning = MigrationPlanner(moving, self._routing, evidence, preparation, clock)
         resources = (
             MigrationsResource(moving, self._migrator, planning, clock),
             FailoversResource(lost, self._routing, evidence, clock),

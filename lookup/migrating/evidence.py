@@ -14,7 +14,7 @@ from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
 from bus.domain.routing.rooms import Access
 from bus.sentences import Said, sentence
 from lookup.cluster import Cluster
-from lookup.nsqlookupd import Away, NsqlookupdClient
+from lookup.nsqlookupd import LookupUnavailable, NsqlookupdClient
 
 WITHIN: Final = 2.0
 """Seconds that an nsqd has for its statistics."""
@@ -38,7 +38,7 @@ class _Channel(msgspec.Struct):
         return ChannelSeen(self.channel_name, self.depth, self.in_flight_count, deferred, consumers)
 
 
-class _Publishing(msgspec.Struct):
+class _Publishers(msgspec.Struct):
     protocol: str = ""
 
 
@@ -48,7 +48,7 @@ class _Topic(msgspec.Struct):
     depth: int = 0
     message_count: int = 0
     channels: list[_Channel] | None = None
-    client_pub_stats: list[_Publishing] | msgspec.UnsetType | None = msgspec.UNSET
+    client_pub_stats: list[_Publishers] | msgspec.UnsetType | None = msgspec.UNSET
 
     @property
     def writers(self) -> int | None:
@@ -58,12 +58,12 @@ class _Topic(msgspec.Struct):
         return sum(not one.protocol.startswith("http") for one in self.client_pub_stats or ())
 
 
-class _Counted(msgspec.Struct):
+class _MessageCounts(msgspec.Struct):
     topic: str
 
 
 class _Producer(msgspec.Struct):
-    pub_counts: list[_Counted] | msgspec.UnsetType | None = msgspec.UNSET
+    pub_counts: list[_MessageCounts] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _Stats(msgspec.Struct):
@@ -110,7 +110,7 @@ class Evidence:
             return Sight(cluster=name, unknown=(sentence("{name} is no cluster of this proxy's file", name=name),))
         try:
             answer = await cluster.lookup(topic, Access.READ, with_meta=True)
-        except Away as error:
+        except LookupUnavailable as error:
             return Sight(cluster=name, unknown=(error.said,))
         if answer.is_partitioned:
             return await self._partitions(name, topic, answer)
@@ -168,7 +168,7 @@ class Evidence:
         try:
             answered = await self._client.ask(address, target, within=WITHIN)
             return _Node(address, _read(answered.status, answered.content), "")
-        except Away as error:
+        except LookupUnavailable as error:
             return _Node(address, None, error.said)
         except (Unreadable, msgspec.ValidationError) as error:
             said = sentence("http://{address} tells no statistics: {error}", address=address, error=str(error))

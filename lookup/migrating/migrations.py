@@ -37,7 +37,7 @@ class _Member(msgspec.Struct):
     started_at: int
 
 
-class Confirmed(msgspec.Struct, frozen=True):
+class ProxyConfirmation(msgspec.Struct, frozen=True):
     """What one proxy says.
 
     Attributes
@@ -75,7 +75,7 @@ class Migrations:
         self._documents = documents
         self._kept = kept
         self._found: dict[str, tuple[Migration, int]] = {}
-        self._said: tuple[str, Confirmed] | None = None
+        self._said: tuple[str, ProxyConfirmation] | None = None
         self._take(read_kept(data, COLLECTION) or ())
 
     @property
@@ -161,13 +161,13 @@ class Migrations:
             raise _changed(before) from error
         self._found[before.id] = (after, stored)
 
-    async def confirm(self, owner: str, said: Confirmed) -> None:
+    async def confirm(self, owner: str, said: ProxyConfirmation) -> None:
         """Tell the other proxies what this one has in force."""
         if (owner, said) != self._said:
             await self._documents.put(CONFIRMED, owner, msgspec.json.encode(said))
             self._said = (owner, said)
 
-    async def confirmed(self) -> dict[str, Confirmed | None]:
+    async def confirmed(self) -> dict[str, ProxyConfirmation | None]:
         """Return what each live proxy says in this life, by its node and owner; None for one that said nothing.
 
         Which proxies live says the store at that moment, and not this process, which may have been cut off from it.
@@ -176,7 +176,7 @@ class Migrations:
         found = {document.key: _confirmed(document) for document in await self._documents.list(CONFIRMED)}
         if self._said is not None and self._said[0] not in found:
             self._said = None  # the store was emptied: it is told again
-        answers: dict[str, Confirmed | None] = {}
+        answers: dict[str, ProxyConfirmation | None] = {}
         for member in members:
             if member is not None and _ROLE in member.roles:
                 said = found.get(member.owner)
@@ -207,7 +207,7 @@ def number_of(migration: Migration) -> int:
     return int(migration.id.rpartition("-")[2])
 
 
-def unconfirmed(migration: Migration, said: Mapping[str, Confirmed | None]) -> list[Said]:
+def unconfirmed(migration: Migration, said: Mapping[str, ProxyConfirmation | None]) -> list[Said]:
     """Return which proxies do not say that they have a migration's step in force."""
     missing: list[Said] = []
     for name, one in said.items():
@@ -218,7 +218,7 @@ def unconfirmed(migration: Migration, said: Mapping[str, Confirmed | None]) -> l
     return missing
 
 
-def is_home(migration: Migration, said: Mapping[str, Confirmed | None]) -> bool:
+def is_home(migration: Migration, said: Mapping[str, ProxyConfirmation | None]) -> bool:
     """Whether the files of all proxies give the last route."""
     return all(one is not None and migration.id in one.at_home for one in said.values())
 
@@ -231,9 +231,9 @@ def _member(document: Document) -> _Member | None:
         return None
 
 
-def _confirmed(document: Document) -> Confirmed | None:
+def _confirmed(document: Document) -> ProxyConfirmation | None:
     try:
-        return msgspec.json.decode(document.value, type=Confirmed)
+        return msgspec.json.decode(document.value, type=ProxyConfirmation)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -17,23 +17,23 @@ from bus.ports.clock import Clock
 from bus.sentences import Said, sentence
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence
-from lookup.migrating.migrations import Confirmed, Migrations, is_home, unconfirmed
+from lookup.migrating.migrations import Migrations, ProxyConfirmation, is_home, unconfirmed
 from lookup.migrating.preparation import Preparation
-from lookup.nsqlookupd import Away
+from lookup.nsqlookupd import LookupUnavailable
 from lookup.routing import Routing
 
 _log = logging.getLogger(__name__)
 EVERY: Final = 1.0
 
 
-class Known(NamedTuple):
+class MigrationState(NamedTuple):
     """What this process saw last of a migration, and why something could not be made; empty when all could."""
 
     seen: Seen
     trouble: Said = ""
 
 
-class _Watching:
+class _MigrationWatch:
     """What one process observes of one migration."""
 
     def __init__(self) -> None:
@@ -79,8 +79,8 @@ class Migrator:
         self._preparation = preparation
         self._me = me
         self._clock = clock
-        self._watching: dict[str, _Watching] = {}
-        self._known: dict[str, Known] = {}
+        self._watching: dict[str, _MigrationWatch] = {}
+        self._known: dict[str, MigrationState] = {}
         self._apply()
 
     def _apply(self) -> None:
@@ -88,7 +88,7 @@ class Migrator:
         self._routing.overrides = self._migrations.routes()
         self._routing.failovers = self._failovers.active
 
-    def known(self, migration_id: str) -> Known | None:
+    def known(self, migration_id: str) -> MigrationState | None:
         """Return what was seen last of one that goes on; None when nothing was yet."""
         return self._known.get(migration_id)
 
@@ -125,7 +125,7 @@ class Migrator:
             if isinstance(found, BaseException):
                 raise found
 
-    async def _confirmations(self) -> Mapping[str, Confirmed | None] | Said:
+    async def _confirmations(self) -> Mapping[str, ProxyConfirmation | None] | Said:
         """Return what all proxies say; or why that is not known."""
         try:
             return await self._migrations.confirmed()
@@ -142,7 +142,7 @@ class Migrator:
                 _log.exception("migrations could not be looked at; they stay as they are, and it is tried again")
             await self._clock.sleep(EVERY)
 
-    def _confirmed(self) -> Confirmed:
+    def _confirmed(self) -> ProxyConfirmation:
         """Return what this process has in force, which is what it has loaded last."""
         turns, elsewhere, at_home = {}, set(), set()
         for one in self._migrations.latest():
@@ -153,19 +153,19 @@ class Migrator:
                 elsewhere.add(one.id)
             else:
                 turns[one.id] = one.turn
-        return Confirmed(self._me().started_at, turns, frozenset(elsewhere), frozenset(at_home))
+        return ProxyConfirmation(self._me().started_at, turns, frozenset(elsewhere), frozenset(at_home))
 
-    async def _move(self, migration: Migration, said: Mapping[str, Confirmed | None] | Said, at: float) -> None:
+    async def _move(self, migration: Migration, said: Mapping[str, ProxyConfirmation | None] | Said, at: float) -> None:
         """Look at one migration, by what all proxies said at a moment (monotonic seconds)."""
         missing = unconfirmed(migration, said) if isinstance(said, Mapping) else [said]
         if migration.has_ended:
             if isinstance(said, Mapping) and is_home(migration, said):
                 await self._replace(migration, settle(migration))
             return
-        watching = self._watching.setdefault(migration.id, _Watching())
+        watching = self._watching.setdefault(migration.id, _MigrationWatch())
         source, target = await asyncio.gather(*(self._look(migration, watching.watches[side], side) for side in Side))
         seen = Seen(source, target, tuple(missing), watching.in_force(migration.turn, missing, at))
-        self._known[migration.id] = Known(seen, watching.trouble)
+        self._known[migration.id] = MigrationState(seen, watching.trouble)
         watching.trouble = await self._prepare(migration, seen)
         after = know_nodes(migration, seen)
         if not migration.paused and not waits_for(migration, seen):
@@ -194,7 +194,7 @@ class Migrator:
         try:
             changes = await self._preparation.plan(cluster, migration.topic, migration.partitions, own, other)
             return await self._preparation.make(cluster, changes)
-        except Away as error:
+        except LookupUnavailable as error:
             return error.said
 
     async def _replace(self, before: Migration, after: Migration) -> None:

@@ -18,13 +18,13 @@ from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import know_nodes
 from lookup.migrating.preparation import Change, Preparation
-from lookup.nsqlookupd import Away
+from lookup.nsqlookupd import LookupUnavailable
 from lookup.routing import Routing
 
 _DEFAULT_PARTITIONS: Final = 2
 
 
-class Wanted(NamedTuple):
+class MigrationRequest(NamedTuple):
     """What a person asks for; None leaves it to the topic as it is."""
 
     topic: str
@@ -42,7 +42,7 @@ class Plan(NamedTuple):
     missing: list[Said]
 
 
-class Planning:
+class MigrationPlanner:
     """Checks what is asked for against the file in force and both clusters."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Planning:
         self._preparation = preparation
         self._clock = clock
 
-    async def plan(self, wanted: Wanted, by: str) -> Plan:
+    async def plan(self, wanted: MigrationRequest, by: str) -> Plan:
         """Return what would be done.
 
         Raises
@@ -95,7 +95,7 @@ class Planning:
         missing = waits_for(migration, seen)
         return Plan(know_nodes(migration, seen), makes, [*missing, *([trouble] if trouble else [])])
 
-    def _route(self, wanted: Wanted) -> Route:
+    def _route(self, wanted: MigrationRequest) -> Route:
         """Return the topic's route, from which it can be moved to the cluster that is named."""
         before = self._routing.usual(wanted.topic)
         if before is None or not before.produce:
@@ -125,7 +125,7 @@ class Planning:
             return [], ""
         try:
             return await self._preparation.plan(cluster, migration.topic, migration.partitions, target, source), ""
-        except Away as error:
+        except LookupUnavailable as error:
             return [], error.said
 
 
@@ -143,7 +143,7 @@ def _check_source(topic: str, source: Sight) -> None:
         raise _invalid("topic", sentence("{name} has no topic {topic}", name=source.cluster, topic=topic))
 
 
-def _kind(wanted: Wanted, source: Sight, target: Sight) -> Kind:
+def _kind(wanted: MigrationRequest, source: Sight, target: Sight) -> Kind:
     kind = wanted.kind or (Kind.ORDERED if source.is_ordered else Kind.UNORDERED)
     if kind is Kind.UNORDERED and source.is_ordered:
         raise _invalid("kind", sentence("{topic} is ordered: unordered would break its order", topic=wanted.topic))
@@ -154,7 +154,7 @@ def _kind(wanted: Wanted, source: Sight, target: Sight) -> Kind:
     return kind
 
 
-def _partitions(wanted: Wanted, kind: Kind, source: Sight, target: Sight) -> int:
+def _partitions(wanted: MigrationRequest, kind: Kind, source: Sight, target: Sight) -> int:
     if kind is not Kind.EXPANSION:
         if target.is_fork and not source.is_fork:
             return _on_the_fork(wanted.partitions, target.partitions)
@@ -187,7 +187,7 @@ def _on_the_fork(partitions: int | None, present: int) -> int:
     return partitions
 
 
-def _interval(wanted: Wanted) -> float:
+def _interval(wanted: MigrationRequest) -> float:
     interval = USUAL if wanted.interval is None else wanted.interval
     if not SHORTEST <= interval <= LONGEST:
         raise _invalid(

@@ -11,7 +11,7 @@ from bus.domain.routing.evidence import Sight
 from bus.sentences import Said, sentence
 from lookup.cluster import Cluster
 from lookup.migrating.evidence import WITHIN, address_of
-from lookup.nsqlookupd import Answered, Away, NsqlookupdClient
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient
 
 _FAILURE: Final = 400
 _FLAGS: Final = {
@@ -79,7 +79,7 @@ class Preparation:
         for change in changes:
             try:
                 answered = await self._change(cluster, change)
-            except Away as error:
+            except LookupUnavailable as error:
                 return error.said
             if answered.status >= _FAILURE:
                 return sentence(
@@ -90,7 +90,7 @@ class Preparation:
                 )
         return ""
 
-    async def _change(self, cluster: Cluster, change: Change) -> Answered:
+    async def _change(self, cluster: Cluster, change: Change) -> LookupAnswer:
         if change.node:
             return await self._client.ask(change.node, change.target, within=WITHIN, method="POST")
         return await cluster.change("POST", change.target, "")
@@ -101,7 +101,7 @@ class Preparation:
             return []
         nodes = await self._nodes(cluster)
         if not nodes:
-            raise Away(sentence("cluster {name} has no nsqd", name=cluster.name))
+            raise LookupUnavailable(sentence("cluster {name} has no nsqd", name=cluster.name))
         topics = [Change("/topic/create", {"topic": topic}, node) for node in nodes]
         return topics + [
             Change("/channel/create", {"topic": topic, "channel": channel}, node)
@@ -113,7 +113,7 @@ class Preparation:
         try:
             found = [opened(one.content) for one in await cluster.ask("/nodes")]
         except Unreadable as error:
-            raise Away(sentence("cluster {name} does not report its nsqds", name=cluster.name)) from error
+            raise LookupUnavailable(sentence("cluster {name} does not report its nsqds", name=cluster.name)) from error
         return list(dict.fromkeys(address_of(peer) for one in found for peer in one.get("producers") or ()))
 
 

@@ -11,10 +11,10 @@ import msgspec
 from bus.domain.routing.migration import Migration, advance, pause, rollback
 from bus.domain.routing.steps import Kind
 from bus.ports.clock import Clock
-from lookup.api import Change, Done, read_as
+from lookup.api import ApiAnswer, Change, read_as
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import Migrator
-from lookup.migrating.planning import Planning, Wanted
+from lookup.migrating.planning import MigrationPlanner, MigrationRequest
 from lookup.migrating.showing import shown, shown_plan
 
 _ALL: Final = "/migrations"
@@ -24,7 +24,7 @@ _OK: Final = 200
 _CREATED: Final = 201
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _MigrationBody(msgspec.Struct, forbid_unknown_fields=True):
     topic: str
     to: str
     kind: Kind | None = None
@@ -37,14 +37,14 @@ class _Step(msgspec.Struct, forbid_unknown_fields=True):
     step: str = ""
 
 
-class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
+class _EmptyBody(msgspec.Struct, forbid_unknown_fields=True):
     pass
 
 
 class MigrationsResource:
     """Migrations may be begun or only planned, advanced, paused, resumed and rolled back."""
 
-    def __init__(self, migrations: Migrations, migrator: Migrator, planning: Planning, clock: Clock) -> None:
+    def __init__(self, migrations: Migrations, migrator: Migrator, planning: MigrationPlanner, clock: Clock) -> None:
         self._migrations = migrations
         self._migrator = migrator
         self._planning = planning
@@ -56,12 +56,12 @@ class MigrationsResource:
             "rollback": lambda one, _, by: rollback(one, clock.now(), by),
         }
 
-    def look(self, path: str) -> Done | None:
+    def look(self, path: str) -> ApiAnswer | None:
         """Return all of them, or one."""
         if path == _ALL:
-            return Done(_OK, {"items": [self._shown(one) for one in self._migrations.all], "next": None})
+            return ApiAnswer(_OK, {"items": [self._shown(one) for one in self._migrations.all], "next": None})
         found = _ONE.fullmatch(path)
-        return Done(_OK, self._shown(self._migrations.get(found[1]))) if found is not None else None
+        return ApiAnswer(_OK, self._shown(self._migrations.get(found[1]))) if found is not None else None
 
     def change(self, path: str, body: bytes, by: str) -> Change | None:
         """Return what begins or steers one."""
@@ -70,22 +70,22 @@ class MigrationsResource:
         found = _ACTION.fullmatch(path)
         return (lambda: self._steer(found[1], found[2], body, by)) if found is not None else None
 
-    async def _begin(self, body: bytes, by: str) -> Done:
-        asked = read_as(body, _Asked)
-        wanted = Wanted(asked.topic, asked.to, asked.kind, asked.partitions, asked.interval)
+    async def _begin(self, body: bytes, by: str) -> ApiAnswer:
+        asked = read_as(body, _MigrationBody)
+        wanted = MigrationRequest(asked.topic, asked.to, asked.kind, asked.partitions, asked.interval)
         plan = await self._planning.plan(wanted, by)
         if asked.dry_run:
-            return Done(_OK, shown_plan(plan))
+            return ApiAnswer(_OK, shown_plan(plan))
         await self._migrations.start(plan.migration)
-        return Done(_CREATED, self._shown(plan.migration))
+        return ApiAnswer(_CREATED, self._shown(plan.migration))
 
-    async def _steer(self, migration_id: str, action: str, body: bytes, by: str) -> Done:
+    async def _steer(self, migration_id: str, action: str, body: bytes, by: str) -> ApiAnswer:
         before = self._migrations.get(migration_id)
         if action != "advance":
-            read_as(body, _Nothing)
+            read_as(body, _EmptyBody)
         after = self._actions[action](before, body, by)
         await self._migrations.replace(before, after)
-        return Done(_OK, self._shown(after))
+        return ApiAnswer(_OK, self._shown(after))
 
     def _shown(self, migration: Migration) -> dict[str, Any]:
         return shown(migration, self._migrator.known(migration.id), self._clock.now())

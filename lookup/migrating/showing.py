@@ -11,13 +11,13 @@ from bus.domain.routing.needs import Seen, waits_for
 from bus.domain.routing.steps import RULES, Step
 from bus.domain.times import format_time
 from bus.sentences import Said, sentence, sentence_of
-from lookup.migrating.migrator import Known
+from lookup.migrating.migrator import MigrationState
 from lookup.migrating.planning import Plan
 
 Shown = dict[str, Any]
 
 
-def shown(migration: Migration, known: Known | None, now: int) -> Shown:
+def shown(migration: Migration, known: MigrationState | None, now: int) -> Shown:
     """Return a migration: where it is and since when, what it waits for, and what is seen of both clusters."""
     last = migration.history[-1]
     return {
@@ -67,7 +67,7 @@ def shown_plan(plan: Plan) -> Shown:
     }
 
 
-def _waits(migration: Migration, known: Known | None) -> list[Said]:
+def _waits(migration: Migration, known: MigrationState | None) -> list[Said]:
     if migration.has_ended:
         return []
     if known is None:

@@ -15,7 +15,7 @@ from bus.domain.routing.answers import Unreadable, merge, read_answer
 from bus.domain.routing.listlookup import read_listed
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
 from bus.testing.clock import NOON
-from lookup.query import Malformed, read_query
+from lookup.query import MalformedQuery, read_query
 from tests.fuzz.target import Target, halves
 
 _PEER: Final = {"broadcast_address": "127.0.0.1", "hostname": "a", "tcp_port": 4150, "http_port": 4151, "version": "1"}
@@ -56,7 +56,7 @@ def retry_after(data: bytes) -> None:
 
 
 def lookups(data: bytes) -> None:
-    with suppress(Malformed):
+    with suppress(MalformedQuery):
         assert read_query(data).topic
     with suppress(Unreadable):
         read_listed(data)

@@ -29,7 +29,7 @@ from lookup.failovers_api import FailoversResource
 from lookup.migrating import migrations
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import Migrator
-from lookup.migrating.planning import Planning
+from lookup.migrating.planning import MigrationPlanner
 from lookup.migrating.preparation import Change
 from lookup.migrating.resource import MigrationsResource
 from lookup.nsqlookupd import NsqlookupdClient
@@ -139,7 +139,7 @@ class Proxy:
             lambda: member,
             world.clock,
         )
-        planning = Planning(self.migrations, self.routing, parts, parts, world.clock)
+        planning = MigrationPlanner(self.migrations, self.routing, parts, parts, world.clock)
         self.keyring = Keyring(world.store, world.clock.now)
         self.audit = AuditLog(self.documents, world.clock)
         resources = (

@@ -13,7 +13,7 @@ import pytest
 from bus.clock import SystemClock
 from bus.domain.routing.rooms import Access
 from lookup.cluster import Cluster
-from lookup.nsqlookupd import Away, NsqlookupdClient
+from lookup.nsqlookupd import LookupUnavailable, NsqlookupdClient
 from tests.harness.waiting import until
 
 GOOD = json.dumps({"producers": [{"broadcast_address": "a", "tcp_port": 1}]})
@@ -86,7 +86,7 @@ async def ask(found: Cluster, topic: str = "t") -> list[str]:
 async def test_a_question_that_fails_takes_no_answer_from_others() -> None:
     async with cluster(Server(stock), Server(stock)) as found:
         for _ in range(5):
-            with pytest.raises(Away):
+            with pytest.raises(LookupUnavailable):
                 await ask(found, "bad")
             assert "panic" in str(found.trouble)
             assert await ask(found) == ["a"]
@@ -123,7 +123,7 @@ async def test_what_kind_it_is_is_taken_from_a_clear_answer_only() -> None:
     said: list[tuple[int, str]] = [(429, "{}")]
     server = Server(lambda target: said[0] if "listlookup" in target else stock(target))
     async with cluster(server) as found:
-        with pytest.raises(Away):
+        with pytest.raises(LookupUnavailable):
             await found.change("POST", "/topic/create?topic=t", "")
         assert (found.is_fork, [one for one in server.asked if "create" in one]) == (None, [])
         listed["lookupdleader"]["HttpPort"] = str(server.port)  # type: ignore[index]
@@ -140,7 +140,7 @@ async def test_a_change_that_not_all_have_made_tells_who_has() -> None:
     async with cluster(one, other) as found:
         await found.change("POST", "/topic/create?topic=t", "")
         await other.stop()
-        with pytest.raises(Away, match=f"it may have made the change; answered by: 127.0.0.1:{one.port}"):
+        with pytest.raises(LookupUnavailable, match=f"it may have made the change; answered by: 127.0.0.1:{one.port}"):
             await found.change("POST", "/topic/delete?topic=t", "")
         await other.start()
 
@@ -154,7 +154,7 @@ async def test_many_questions_at_once_wait_for_each_other() -> None:
         assert server.most <= 64
         server.delay = 0.3
         results = await asyncio.gather(*(ask(found, f"u{number}") for number in range(300)), return_exceptions=True)
-        assert any(isinstance(result, Away) for result in results)
+        assert any(isinstance(result, LookupUnavailable) for result in results)
         assert str(found.trouble) == ""  # that is not its fault
         assert await ask(found) == ["a"]
 

@@ -10,7 +10,7 @@ from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
 from bus.domain.routing.rooms import Access
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.preparation import Change, Preparation
-from lookup.nsqlookupd import Answered, Away
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable
 
 
 def peer(port: int) -> dict[str, Any]:
@@ -32,16 +32,16 @@ class FakeCluster:
     async def lookup(self, topic: str, access: Access, *, with_meta: bool) -> Answer:
         assert (topic, access, with_meta) == ("orders", Access.READ, True)
         if self.answer is None:
-            raise Away("no nsqlookupd answers")
+            raise LookupUnavailable("no nsqlookupd answers")
         return self.answer
 
-    async def ask(self, target: str) -> list[Answered]:
+    async def ask(self, target: str) -> list[LookupAnswer]:
         assert target == "/nodes"
-        return [Answered(200, json.dumps({"producers": self.nodes}).encode())]
+        return [LookupAnswer(200, json.dumps({"producers": self.nodes}).encode())]
 
-    async def change(self, method: str, target: str, via: str) -> Answered:
+    async def change(self, method: str, target: str, via: str) -> LookupAnswer:
         self.changes.append(f"{method} {target}{via}")
-        return Answered(400 if "refused" in target else 200, b"E_NO")
+        return LookupAnswer(400 if "refused" in target else 200, b"E_NO")
 
 
 class FakeClient:
@@ -51,12 +51,12 @@ class FakeClient:
         self.answers = {f"h:{name[1:]}": answer for name, answer in answers.items()}
         self.asked: list[tuple[str, str, str]] = []
 
-    async def ask(self, address: str, target: str, *, within: float, method: str = "GET") -> Answered:  # noqa: ARG002
+    async def ask(self, address: str, target: str, *, within: float, method: str = "GET") -> LookupAnswer:  # noqa: ARG002
         self.asked.append((method, address, target))
         found = self.answers.get(address)
         if found is None:
-            raise Away(f"cannot reach {address}")
-        return Answered(200, found if isinstance(found, bytes) else json.dumps(found).encode())
+            raise LookupUnavailable(f"cannot reach {address}")
+        return LookupAnswer(200, found if isinstance(found, bytes) else json.dumps(found).encode())
 
 
 def stock(written: int, **fields: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from bus.domain.routing.evidence import ChannelSeen, PartSeen
 from bus.security.audit_log import Wanted
-from lookup.nsqlookupd import Answered, Away
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable
 from tests.unit.lookup.migration_world import Proxy, World, topic, turn
 
 
@@ -23,10 +23,10 @@ class Answers:
             self._give(cluster)
 
     def _give(self, cluster: Any) -> None:
-        async def ask(target: str, _: str = "") -> list[Answered]:
+        async def ask(target: str, _: str = "") -> list[LookupAnswer]:
             if cluster.name not in self.names:
-                raise Away("nobody answers")
-            return [Answered(200, b'{"topics": ["orders", "unknown"]}' if target == "/topics" else b"OK")]
+                raise LookupUnavailable("nobody answers")
+            return [LookupAnswer(200, b'{"topics": ["orders", "unknown"]}' if target == "/topics" else b"OK")]
 
         async def answers() -> bool:
             return cluster.name in self.names

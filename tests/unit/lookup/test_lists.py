@@ -9,7 +9,7 @@ import httpx
 
 from bus.testing.clock import ManualClock
 from lookup.app import LookupApp
-from lookup.nsqlookupd import Answered, Away
+from lookup.nsqlookupd import LookupAnswer, LookupUnavailable
 
 
 class FakeCluster:
@@ -22,16 +22,16 @@ class FakeCluster:
         self.topics: list[str] | None = list(topics)
         self.asked = 0
 
-    async def ask(self, _target: str, _via: str = "") -> list[Answered]:
+    async def ask(self, _target: str, _via: str = "") -> list[LookupAnswer]:
         self.asked += 1
         if self.topics is None:
-            raise Away("it does not answer")
-        return [Answered(200, json.dumps({"topics": self.topics}).encode())]
+            raise LookupUnavailable("it does not answer")
+        return [LookupAnswer(200, json.dumps({"topics": self.topics}).encode())]
 
-    async def change(self, _method: str, target: str, _via: str, _body: bytes = b"") -> Answered:
+    async def change(self, _method: str, target: str, _via: str, _body: bytes = b"") -> LookupAnswer:
         assert self.topics is not None
         self.topics.append(target.partition("topic=")[2])
-        return Answered(200, b"")
+        return LookupAnswer(200, b"")
 
 
 class FakeRouting:

@@ -14,8 +14,8 @@ from bus.domain.routing.answers import Answer
 from bus.domain.routing.rooms import Access, Route
 from bus.testing.clock import ManualClock
 from lookup.lookups import FRESH, KEPT, Lookups
-from lookup.nsqlookupd import Away
-from lookup.query import Malformed, Query, read_query
+from lookup.nsqlookupd import LookupUnavailable
+from lookup.query import MalformedQuery, Query, read_query
 from lookup.replies import Replies
 from tests.harness.waiting import until
 
@@ -55,7 +55,7 @@ class FakeCluster:
         self.asked += 1
         await self.let.wait()
         if self.answer is None:
-            raise Away("it is away")
+            raise LookupUnavailable("it is away")
         return self.answer
 
 
@@ -325,5 +325,5 @@ def test_a_question_is_read(text: bytes, query: Query) -> None:
     ],
 )
 def test_a_question_without_sense_is_refused(text: bytes, message: str) -> None:
-    with pytest.raises(Malformed, match=message):
+    with pytest.raises(MalformedQuery, match=message):
         read_query(text)
