@@ -159,11 +159,11 @@ def serve(
     """
     with _spark():
         from bus.settings import load_settings  # noqa: PLC0415
-        from pipeline.commands.telling import Telling  # noqa: PLC0415
+        from pipeline.commands.telling import ReportTarget  # noqa: PLC0415
         from pipeline.serving.command import run  # noqa: PLC0415
         from pipeline.serving.plan import plan_of  # noqa: PLC0415
     settings = load_settings(config, {"data": data})
-    telling = Telling(server.url, server.key or settings.api_key)
+    telling = ReportTarget(server.url, server.key or settings.api_key)
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     run(plan_of(settings, telling, session), session, metrics, as_json=as_json)
 
@@ -265,12 +265,12 @@ def reconcile(
     """
     with _spark():
         from pipeline.commands.reconciling import ReconcileOptions, run  # noqa: PLC0415
-        from pipeline.commands.repairing import Repairing  # noqa: PLC0415
-        from pipeline.commands.telling import Telling  # noqa: PLC0415
+        from pipeline.commands.repairing import RepairOptions  # noqa: PLC0415
+        from pipeline.commands.telling import ReportTarget  # noqa: PLC0415
         from pipeline.commands.values import plan_of  # noqa: PLC0415
     plan = plan_of(*times.read(), allowance, horizon, complete=complete)
-    repairing = Repairing(server.url, server.key, rate, wait, reorder) if repair else None
-    telling = Telling(server.url, server.key) if tell else None
+    repairing = RepairOptions(server.url, server.key, rate, wait, reorder) if repair else None
+    telling = ReportTarget(server.url, server.key) if tell else None
     options = ReconcileOptions(lake, store, plan, report, repairing, telling)
     return run(options, session, output=output)
 
@@ -302,13 +302,13 @@ def replay(
     with _spark():
         from pipeline.commands.replaying import ReplayOptions, run  # noqa: PLC0415
         from pipeline.commands.values import moment_of  # noqa: PLC0415
-        from pipeline.jobs.replay import Asked  # noqa: PLC0415
+        from pipeline.jobs.replay import ReplaySelection  # noqa: PLC0415
     since, before = map(moment_of, times.read())
     if where is None:
         for option, given in (("--into", into), ("--from", since), ("--to", before)):
             if given is not None:
                 raise typer.BadParameter("a selection is frozen with it; give --where", param_hint=option)
-    asked = Asked(where, store, since, before, into) if where is not None else None
+    asked = ReplaySelection(where, store, since, before, into) if where is not None else None
     options = ReplayOptions(name, lake, asked, store, rate, server.url, server.key, dry_run)
     run(options, session, as_json=as_json)
 
@@ -353,5 +353,5 @@ def judge(lake: LakeRoot, *, tell: Tell = False, session: SessionOptions, output
     """
     with _spark():
         from pipeline.commands.judging import JudgeOptions, run  # noqa: PLC0415
-        from pipeline.commands.telling import Telling  # noqa: PLC0415
-    return run(JudgeOptions(lake, Telling(server.url, server.key) if tell else None), session, output=output)
+        from pipeline.commands.telling import ReportTarget  # noqa: PLC0415
+    return run(JudgeOptions(lake, ReportTarget(server.url, server.key) if tell else None), session, output=output)

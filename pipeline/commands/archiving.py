@@ -16,7 +16,7 @@ from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import ReceiverRefused
 from pipeline.commands.looking import check_lake, check_store
 from pipeline.errors import JobFailed
-from pipeline.jobs.archive import Counted, compact, count, due, verify, write
+from pipeline.jobs.archive import PartitionContents, compact, count, due, verify, write
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
 from pipeline.lake.storage import Storage
@@ -41,7 +41,7 @@ class ArchiveOptions(NamedTuple):
     dry_run: bool = False
 
 
-class Archived(NamedTuple):
+class ArchiveResult(NamedTuple):
     """What became of a partition.
 
     Attributes
@@ -72,13 +72,13 @@ def run(options: ArchiveOptions, session: SessionOptions, *, output: Output) -> 
     JobFailed
         Bodies cannot be read; their partitions stay in the store, and all others were archived.
     """
-    table = output.table(*Archived._fields)
+    table = output.table(*ArchiveResult._fields)
     check_store(options.store, session)
     check_lake(options.lake)
     with running("archive", session, options.lake) as spark, progress() as shown:
         task = shown.add_task("partitions", total=None)
 
-        def tell(one: Archived, of: int) -> None:
+        def tell(one: ArchiveResult, of: int) -> None:
             if output.as_json:
                 print_json_line(one._asdict())
             shown.update(task, advance=1, total=of)
@@ -89,7 +89,7 @@ def run(options: ArchiveOptions, session: SessionOptions, *, output: Output) -> 
     check_readable(found)
 
 
-def check_readable(found: Sequence[Archived]) -> None:
+def check_readable(found: Sequence[ArchiveResult]) -> None:
     """Raise ``JobFailed`` where bodies cannot be read."""
     left = [each for each in found if each.unreadable]
     if left:
@@ -101,11 +101,11 @@ def check_readable(found: Sequence[Archived]) -> None:
 
 
 def archive(
-    spark: SparkSession, options: ArchiveOptions, tell: Callable[[Archived, int], None] | None = None
-) -> list[Archived]:
+    spark: SparkSession, options: ArchiveOptions, tell: Callable[[ArchiveResult, int], None] | None = None
+) -> list[ArchiveResult]:
     """Do what the command does in a session that is open; ``tell`` gets what became of each, and how many there are."""
     lake = Lake(Storage(options.lake))
-    found: list[Archived] = []
+    found: list[ArchiveResult] = []
     with Api(options.url, options.api_key, timeout=_LONGEST) as api:
         partitions = due(options.store, SystemClock().now(), options.older_than)
         for partition in partitions:
@@ -119,7 +119,7 @@ def archive(
 
 def _partition(
     spark: SparkSession, lake: Lake, api: Api, options: ArchiveOptions, partition: PartitionLabel
-) -> Archived:
+) -> ArchiveResult:
     counted = count(read_messages(spark, options.store, partition=partition, bodies=True))
     state = _as_it_is(counted)
     if state is not None:
@@ -141,7 +141,7 @@ def _place(lake: str) -> str:
     return lake if "://" in lake else str(Path(lake).absolute())
 
 
-def _as_it_is(counted: Counted) -> str | None:
+def _as_it_is(counted: PartitionContents) -> str | None:
     """Return the state of a partition that cannot be archived now; None for one that can."""
     if not counted.contents.messages:
         return "empty"
@@ -165,10 +165,12 @@ def _dropped(api: Api, options: ArchiveOptions, partition: PartitionLabel, body:
     return "dropped"
 
 
-def _told(partition: PartitionLabel, state: str, counted: Counted, manifest: Manifest | None = None) -> Archived:
+def _told(
+    partition: PartitionLabel, state: str, counted: PartitionContents, manifest: Manifest | None = None
+) -> ArchiveResult:
     files = manifest.tables[MESSAGES.name] if manifest is not None else []
     contents = counted.contents
-    return Archived(
+    return ArchiveResult(
         partition.name,
         state,
         contents.messages,

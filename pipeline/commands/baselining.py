@@ -64,7 +64,7 @@ def run(options: BaselineOptions, session: SessionOptions, *, output: Output) ->
         options.report.write_text(page_of(found.hours, found.norms, found.totals, span.before), "utf-8")
 
 
-class Found(NamedTuple):
+class BaselineReport(NamedTuple):
     """What a run has to tell."""
 
     before: dt.datetime
@@ -113,7 +113,7 @@ def _state(latest: str, clear: int) -> str:
     return State.LEARNING if latest == State.LEARNING else State.READY if clear else State.THIN
 
 
-def _found(spark: SparkSession, lake: Lake, options: BaselineOptions, span: baseline.Span) -> Found:
+def _found(spark: SparkSession, lake: Lake, options: BaselineOptions, span: baseline.Span) -> BaselineReport:
     hours = baseline.history(spark, lake, span).persist()
     scored: list[Total] = []
     if options.backtest:
@@ -122,14 +122,14 @@ def _found(spark: SparkSession, lake: Lake, options: BaselineOptions, span: base
     else:
         baseline.publish(lake, hours, span, SystemClock().now())
         norms = baseline.thresholds(spark, lake)
-    return Found(span.before, _rows(hours) if options.report else [], _rows(norms), scored)
+    return BaselineReport(span.before, _rows(hours) if options.report else [], _rows(norms), scored)
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict() for row in frame.collect()]
 
 
-def _print(found: Found, norms: Table, scores: Table) -> None:
+def _print(found: BaselineReport, norms: Table, scores: Table) -> None:
     known = [
         (*key, entry["state"], f"{entry['weeks']:.1f}", entry["method"], entry["clear_hours"])
         for key, entry in sorted(found.series().items())

@@ -10,7 +10,7 @@ from bus.clock import SystemClock
 from bus.domain.times import format_time
 from pipeline.commands.looking import lake_with
 from pipeline.errors import JobFailed
-from pipeline.jobs.compact import HOUR_MS, Joined, Left, due, join_all, sweep, vacuum
+from pipeline.jobs.compact import HOUR_MS, JoinedBatches, SkippedBatches, due, join_all, sweep, vacuum
 from pipeline.lake.lake import Lake
 from pipeline.schemas import EVENTS
 
@@ -46,11 +46,11 @@ def freed_of(lake: Lake, now: int, grace: int) -> dict[str, Any]:
     return {name: freed._asdict() for name, freed in zip(_FREED, found, strict=True)}
 
 
-def _left(left: list[Left]) -> list[dict[str, Any]]:
+def _left(left: list[SkippedBatches]) -> list[dict[str, Any]]:
     return [each._asdict() | {"hour": format_time(each.hour)} for each in left]
 
 
-def failure_of(found: list[Left]) -> JobFailed:
+def failure_of(found: list[SkippedBatches]) -> JobFailed:
     """Return the error that tells which hours were left as they are, and why."""
     left = _left(found)
     what = f"{len(left)} hours were left as they are" if len(left) > 1 else "1 hour was left as it is"
@@ -61,9 +61,9 @@ def failure_of(found: list[Left]) -> JobFailed:
     )
 
 
-def told_of(done: list[Joined]) -> dict[str, Any]:
+def told_of(done: list[JoinedBatches]) -> dict[str, Any]:
     """Return the sums of what was put together."""
-    sums = {name: sum(getattr(each, name) for each in done) for name in Joined._fields[2:]}
+    sums = {name: sum(getattr(each, name) for each in done) for name in JoinedBatches._fields[2:]}
     return {"commits": len(done), "batches": sum(each.last - each.first + 1 for each in done), **sums}
 
 

@@ -14,7 +14,7 @@ from bus.domain.times import format_time
 from bus.errors import BusError
 from pipeline.commands.following import following
 from pipeline.commands.looking import lake_with
-from pipeline.commands.telling import Telling, item_of, tell_norms
+from pipeline.commands.telling import ReportTarget, item_of, tell_norms
 from pipeline.jobs.judge import Judgement, judge, looked_at
 from pipeline.lake.lake import Lake
 from pipeline.options import SessionOptions
@@ -29,7 +29,7 @@ class JudgeOptions(NamedTuple):
     """What the command was given."""
 
     lake: str
-    telling: Telling | None
+    telling: ReportTarget | None
 
 
 def run(options: JudgeOptions, session: SessionOptions, *, output: Output) -> int:
@@ -62,7 +62,7 @@ def _found(lake: Lake, session: SessionOptions, now: dt.datetime) -> Judgement:
         return judge(spark, lake, seen.until)
 
 
-def _print(found: Judgement, telling: Telling | None, table: Table) -> None:
+def _print(found: Judgement, telling: ReportTarget | None, table: Table) -> None:
     if found.deviations:
         table.show([dict(zip(_COLUMNS, _row(one), strict=True)) for one in found.deviations])
     sys.stdout.write(_sentence(found) + "\n")
@@ -71,7 +71,7 @@ def _print(found: Judgement, telling: Telling | None, table: Table) -> None:
         sys.stdout.write("the bus was told\n" if _tell(found, telling) else "the bus was told nothing\n")
 
 
-def _print_json(found: Judgement, telling: Telling | None) -> None:
+def _print_json(found: Judgement, telling: ReportTarget | None) -> None:
     """Print one document, in which a bus that could not be told has its error."""
     document: dict[str, Any] = {
         "summary": _sentence(found),
@@ -87,7 +87,7 @@ def _print_json(found: Judgement, telling: Telling | None) -> None:
     print_json({**document, "told": told})
 
 
-def _tell(found: Judgement, telling: Telling | None) -> bool:
+def _tell(found: Judgement, telling: ReportTarget | None) -> bool:
     """Tell the bus, and return whether it was told: never of what nobody could judge."""
     if telling is None or found.until is None or found.why:
         return False

@@ -54,8 +54,8 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
     with reconciled(spark, lake, plan, store) as proof:
         rows = totals(proof)
         gaps = _gaps(proof)
-        lost = _Found(missing(proof), _count(rows, MISSING))
-        against = _Found(contradicted(proof), _count(rows, STORE_BEHIND))
+        lost = _Findings(missing(proof), _count(rows, MISSING))
+        against = _Findings(contradicted(proof), _count(rows, STORE_BEHIND))
         yield Summary(
             verdict_of((row.asDict() for row in rows), gaps),
             _text(plan.now) or "",
@@ -75,7 +75,7 @@ def summarized(spark: SparkSession, lake: Lake, address: str | None, plan: Plan,
 
 
 def _waiting(frame: DataFrame) -> Findings:
-    return _Found(frame, frame.count())
+    return _Findings(frame, frame.count())
 
 
 def _count(rows: list[Row], finding: str) -> int:
@@ -125,7 +125,7 @@ def _bars(proof: Proof, rows: list[Row]) -> list[Bar]:
     ]
 
 
-class _Found:
+class _Findings:
     """The findings of a frame, which Spark computes again for each reader, a partition at a time."""
 
     def __init__(self, frame: DataFrame, count: int) -> None:

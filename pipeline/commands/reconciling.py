@@ -16,8 +16,8 @@ from bus.errors import BusError
 from pipeline.commands.following import following
 from pipeline.commands.looking import check_report, check_store, is_small, lake_with
 from pipeline.commands.proving import summarized
-from pipeline.commands.repairing import Repaired, Repairing, repair
-from pipeline.commands.telling import Proven, Telling, tell_proof
+from pipeline.commands.repairing import RepairBalance, RepairOptions, repair
+from pipeline.commands.telling import ProofSummary, ReportTarget, tell_proof
 from pipeline.jobs.reconcile import Plan
 from pipeline.options import SessionOptions
 from pipeline.reports.proof import render
@@ -40,19 +40,19 @@ class ReconcileOptions(NamedTuple):
     store: str | None
     plan: Plan
     report: Path | None
-    repairing: Repairing | None
-    telling: Telling | None
+    repairing: RepairOptions | None
+    telling: ReportTarget | None
 
 
 @dataclass
-class Aftermath:
+class ProofFollowUp:
     """What became of a proof that was printed.
 
     ``jobs`` are those that the bus took; ``failed`` has the errors of the repair and of the telling, by what failed.
     """
 
     jobs: list[str] = field(default_factory=list)
-    repaired: Repaired | None = None
+    repaired: RepairBalance | None = None
     told: bool = False
     failed: dict[str, BusError] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ def _tell_of(summary: Summary, options: ReconcileOptions, output: Output) -> int
     return _NOTHING_JUDGED if summary.verdict == "unheard" else 0
 
 
-def _print(summary: Summary, options: ReconcileOptions, hops: Table, findings: Table) -> Aftermath:
+def _print(summary: Summary, options: ReconcileOptions, hops: Table, findings: Table) -> ProofFollowUp:
     """Print for people, the proof before the bus is asked."""
     lines = [_line(title, summary.hops[hop]) for hop, title in HOPS.items()]
     hops.show([dict(zip(_HOPS, line, strict=True)) for line in lines])
@@ -114,7 +114,7 @@ def _print(summary: Summary, options: ReconcileOptions, hops: Table, findings: T
         sys.stdout.write(f"emitters lost {summary.lost_blocks} blocks and {summary.lost_events} events\n")
     sys.stdout.write(sentence_of(summary) + "\n")
     sys.stdout.flush()
-    after = Aftermath()
+    after = ProofFollowUp()
     try:
         _act(summary, options, after)
     finally:
@@ -137,11 +137,11 @@ def _show(found: Findings, table: Table) -> None:
         sys.stdout.write(f"and {len(found) - most} more: --report, --json, or send this to a file\n")
 
 
-def _print_json(summary: Summary, options: ReconcileOptions) -> Aftermath:
+def _print_json(summary: Summary, options: ReconcileOptions) -> ProofFollowUp:
     """Print one document, in which a repair that failed or was broken off has its error."""
     proof = {"summary": sentence_of(summary), **_plain(summary)}
     found = {"missing": summary.missing, "contradicted": summary.contradicted}
-    after = Aftermath()
+    after = ProofFollowUp()
     try:
         _act(summary, options, after)
     except KeyboardInterrupt:
@@ -157,7 +157,7 @@ def _print_json(summary: Summary, options: ReconcileOptions) -> Aftermath:
     return after
 
 
-def _act(summary: Summary, options: ReconcileOptions, after: Aftermath) -> None:
+def _act(summary: Summary, options: ReconcileOptions, after: ProofFollowUp) -> None:
     """Repair, and then tell, when asked: that one fails does not keep the other from being done."""
     try:
         after.repaired = _repaired(summary, options.repairing, after.jobs)
@@ -169,22 +169,22 @@ def _act(summary: Summary, options: ReconcileOptions, after: Aftermath) -> None:
         after.failed["told"] = error
 
 
-def _tell(summary: Summary, options: ReconcileOptions, after: Aftermath) -> bool:
+def _tell(summary: Summary, options: ReconcileOptions, after: ProofFollowUp) -> bool:
     """Tell the bus what is still missing, and return whether it was told: never of what nobody could judge."""
     if options.telling is None or summary.verdict == "unheard":
         return False
     missing: Findings = summary.missing if _still_missing(summary, after) else []
     plan = options.plan
     found = (summary.with_store, missing, summary.contradicted)
-    tell_proof(options.telling, Proven(summary.checked, plan.since, plan.before, *found))
+    tell_proof(options.telling, ProofSummary(summary.checked, plan.since, plan.before, *found))
     return True
 
 
-def _still_missing(summary: Summary, after: Aftermath) -> bool:
+def _still_missing(summary: Summary, after: ProofFollowUp) -> bool:
     return len(summary.missing) > 0 and not (after.repaired is not None and after.repaired.is_whole)
 
 
-def _repaired(summary: Summary, repairing: Repairing | None, jobs: list[str]) -> Repaired | None:
+def _repaired(summary: Summary, repairing: RepairOptions | None, jobs: list[str]) -> RepairBalance | None:
     if repairing is None:
         return None
     if not len(summary.missing) and not (repairing.reorder and len(summary.held)):

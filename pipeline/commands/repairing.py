@@ -21,7 +21,7 @@ _ENDED: Final = ("done", "canceled")
 _GOOD: Final = ("delivered", "skipped")
 
 
-class Repairing(NamedTuple):
+class RepairOptions(NamedTuple):
     """Which bus repairs, at which rate (messages a second), and how many seconds its outcomes are waited for.
 
     ``reorder`` is whether it may be out of a strict order.
@@ -34,7 +34,7 @@ class Repairing(NamedTuple):
     reorder: bool = False
 
 
-class Repaired(msgspec.Struct, frozen=True):
+class RepairBalance(msgspec.Struct, frozen=True):
     """The balance of a repair: ``selected`` is the sum of its jobs' items by outcome, waiting ones included.
 
     ``unaccepted`` are messages that no receiver accepted: only their producer has them. ``unkept`` are those without
@@ -64,7 +64,7 @@ class Repaired(msgspec.Struct, frozen=True):
         return f"repair of {self.counts.get('selected', 0)}: {', '.join(parts) or 'nothing'}{more}"
 
 
-def repair(summary: Summary, repairing: Repairing, jobs: list[str]) -> Repaired:
+def repair(summary: Summary, repairing: RepairOptions, jobs: list[str]) -> RepairBalance:
     """Hand over what is missing, and wait for the outcomes.
 
     The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted. Of
@@ -91,7 +91,7 @@ def repair(summary: Summary, repairing: Repairing, jobs: list[str]) -> Repaired:
             counts = _sum(found.values())
             bar.update(task, completed=counts["selected"] - counts["waiting"])
             if not waiting or time.monotonic() >= end:
-                return Repaired(jobs, dict(counts), summary.unaccepted, summary.unkept)
+                return RepairBalance(jobs, dict(counts), summary.unaccepted, summary.unkept)
             time.sleep(_POLL)
 
 
@@ -109,7 +109,7 @@ def _parts(missing: Iterable[Finding]) -> Iterator[list[Finding]]:
             yield part
 
 
-def _submit(api: Api, part: Sequence[Finding], repairing: Repairing) -> str:
+def _submit(api: Api, part: Sequence[Finding], repairing: RepairOptions) -> str:
     body: dict[str, Any] = {
         "destination": part[0].destination,
         "deliveries": [{"id": each.id, "subscription": each.subscription} for each in part],

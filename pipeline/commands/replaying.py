@@ -14,7 +14,7 @@ from bus.errors import ConfigurationError
 from pipeline.commands.following import following
 from pipeline.commands.looking import check_lake, check_store, lake_with
 from pipeline.errors import JobFailed
-from pipeline.jobs.replay import LINE, Asked, balance, freeze, known, selection
+from pipeline.jobs.replay import LINE, ReplaySelection, balance, freeze, known, selection
 from pipeline.jobs.resending import send
 from pipeline.lake.lake import Lake
 from pipeline.lake.manifest import Manifest
@@ -29,7 +29,7 @@ class ReplayOptions(NamedTuple):
 
     name: str
     lake: str
-    asked: Asked | None
+    asked: ReplaySelection | None
     store: str | None
     rate: float
     url: str

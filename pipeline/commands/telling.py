@@ -21,14 +21,14 @@ _PROOF: Final = "/api/v1/findings/proof"
 _Lane = tuple[str, str]
 
 
-class Telling(NamedTuple):
+class ReportTarget(NamedTuple):
     """Which bus is told."""
 
     url: str
     api_key: str
 
 
-def tell_norms(telling: Telling, until: dt.datetime, deviations: Sequence[Deviation]) -> None:
+def tell_norms(telling: ReportTarget, until: dt.datetime, deviations: Sequence[Deviation]) -> None:
     """Tell what is outside of its norms, or that nothing is.
 
     Raises
@@ -45,7 +45,7 @@ def item_of(one: Deviation) -> dict[str, Any]:
     return {**msgspec.structs.asdict(one), "since": format_time(one.since)}
 
 
-class Proven(NamedTuple):
+class ProofSummary(NamedTuple):
     """What a proof found: when it was made, of which range of messages, by whom, and what is not accounted for."""
 
     checked: str
@@ -56,7 +56,7 @@ class Proven(NamedTuple):
     contradicted: Findings
 
 
-def tell_proof(telling: Telling, proven: Proven) -> None:
+def tell_proof(telling: ReportTarget, proven: ProofSummary) -> None:
     """Tell how many deliveries of each subscription are missing or contradicted; raises ``JobFailed``."""
     lost: Counter[_Lane] = Counter()
     against: Counter[_Lane] = Counter()
@@ -94,7 +94,7 @@ def _text(time: dt.datetime | None) -> str | None:
     return time.isoformat() if time is not None else None
 
 
-def put(telling: Telling, path: str, body: object) -> None:
+def put(telling: ReportTarget, path: str, body: object) -> None:
     """Tell the bus something that was found; raises ``JobFailed``."""
     try:
         with Api(telling.url, telling.api_key) as api:

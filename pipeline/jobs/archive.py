@@ -29,7 +29,7 @@ LINE: Final = f"archive-v{VERSION}"
 _DIGEST: Final = "_digest"
 
 
-class Counted(NamedTuple):
+class PartitionContents(NamedTuple):
     """The contents of a partition, and how many of its messages cannot be archived yet."""
 
     contents: Contents
@@ -42,14 +42,16 @@ def due(store: str, now: int, days: int) -> list[PartitionLabel]:
     return [partition for partition in partitions_of(store) if (partition.day + 1 + days) * DAY <= now]
 
 
-def count(messages: DataFrame) -> Counted:
+def count(messages: DataFrame) -> PartitionContents:
     """Count messages (``schemas.MESSAGES``) that have their bodies."""
     (row,) = counted(messages).collect()
     checksum = f"{row.half_0:015x}{row.half_1:015x}"
-    return Counted(Contents(row.messages, row.deliveries, checksum), row.unfinished, row.unreadable)
+    return PartitionContents(Contents(row.messages, row.deliveries, checksum), row.unfinished, row.unreadable)
 
 
-def write(spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel, found: Counted) -> Manifest | None:
+def write(
+    spark: SparkSession, lake: Lake, store: str, partition: PartitionLabel, found: PartitionContents
+) -> Manifest | None:
     """Archive a partition that was counted; None when it changed meanwhile, and nothing was published."""
     name = f"{partition.name}-{found.contents.checksum}"
     commit = lake.begin(LINE, name)

@@ -26,7 +26,7 @@ _MOST: Final = 512 * 2**20  # bytes of files that are joined to one commit
 _LINES: Final = (ROLLUP_LINE, READ_LINE)
 
 
-class Joined(NamedTuple):
+class JoinedBatches(NamedTuple):
     """Batches that were joined, with the number of files and their bytes before and after, over all tables."""
 
     first: int
@@ -37,7 +37,7 @@ class Joined(NamedTuple):
     bytes: int
 
 
-class Left(NamedTuple):
+class SkippedBatches(NamedTuple):
     """Batches that could not be joined, when their hour began (ms), and why; they stay in force."""
 
     first: int
@@ -46,7 +46,7 @@ class Left(NamedTuple):
     why: str
 
 
-class Freed(NamedTuple):
+class VacuumResult(NamedTuple):
     """What was removed."""
 
     commits: int
@@ -75,7 +75,7 @@ def due(lake: Lake, before: int, *, kept: int = KEPT) -> list[list[Manifest]]:
 
 def join_all(
     lake: Lake, groups: Iterable[Sequence[Manifest]], done: Callable[[], None] | None = None
-) -> tuple[list[Joined], list[Left]]:
+) -> tuple[list[JoinedBatches], list[SkippedBatches]]:
     """Join the commits of each group; return the groups that were joined, and those that could not be and why.
 
     ``done`` is called after each group.
@@ -86,7 +86,9 @@ def join_all(
             made = join(lake, reads)
         except (JobFailed, OSError) as error:
             if not _is_done(lake, reads):
-                left.append(Left(_number(reads[0]), _number(reads[-1]), _hour(reads[0]), str(error_text(error))))
+                left.append(
+                    SkippedBatches(_number(reads[0]), _number(reads[-1]), _hour(reads[0]), str(error_text(error)))
+                )
         else:
             joined += [made] if made is not None else []
         if done is not None:
@@ -94,7 +96,7 @@ def join_all(
     return joined, left
 
 
-def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
+def join(lake: Lake, reads: Sequence[Manifest]) -> JoinedBatches | None:
     """Join commits, those of rollups first: an hour is done when its commits of what was read are joined too.
 
     Nothing is published before all files of both lines were verified and staged. None when another run has done it.
@@ -120,19 +122,19 @@ def join(lake: Lake, reads: Sequence[Manifest]) -> Joined | None:
     whole = [file for each in wanting for file in _files(lake.publish(each.commit, replaces=each.names))]
     old = [file for each in wanting for part in each.parts for file in _files(part)]
     sizes = (len(old), len(whole), sum(file.bytes for file in old), sum(file.bytes for file in whole))
-    return Joined(_number(reads[0]), _number(reads[-1]), *sizes)
+    return JoinedBatches(_number(reads[0]), _number(reads[-1]), *sizes)
 
 
-def vacuum(lake: Lake, until: int) -> Freed:
+def vacuum(lake: Lake, until: int) -> VacuumResult:
     """Remove the commits of the stream that were replaced until a time (ms)."""
     gone = [each for line in _LINES for each in lake.replaced(line, until)]
     for each in gone:
         lake.discard(each)
     files = [file for each in gone for file in _files(each)]
-    return Freed(len(gone), len(files), sum(file.bytes for file in files))
+    return VacuumResult(len(gone), len(files), sum(file.bytes for file in files))
 
 
-def sweep(lake: Lake, now: int, grace: int) -> Freed:
+def sweep(lake: Lake, now: int, grace: int) -> VacuumResult:
     """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
 
     Only by its age can it be told from what a running job has staged and not published yet.
@@ -140,7 +142,7 @@ def sweep(lake: Lake, now: int, grace: int) -> Freed:
     left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
     storage = lake.storage
     files = [path for folder in left.folders for path in storage.find(folder, "")] + left.files
-    freed = Freed(left.commits, len(files), sum(storage.size(path) for path in files))
+    freed = VacuumResult(left.commits, len(files), sum(storage.size(path) for path in files))
     for path in (*left.folders, *left.files):
         storage.remove(path)
     return freed

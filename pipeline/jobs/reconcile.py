@@ -162,7 +162,7 @@ def _buckets(ledger: DataFrame, store: Store | None, emitters: list[Row], plan: 
     return with_front(seen, plan.patience).withColumn("state", state_at(watermark, plan.patience))
 
 
-class _Found(NamedTuple):
+class _KnownDeliveries(NamedTuple):
     """What is known of the deliveries of the buckets that differ, and the events about these."""
 
     deliveries: DataFrame
@@ -174,14 +174,16 @@ class _Found(NamedTuple):
         return listed(traced.unionByName(self.deliveries.where(~lost)))
 
 
-def _looked_into(frames: ExitStack, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None) -> _Found | None:
+def _looked_into(
+    frames: ExitStack, lake: Lake, buckets: DataFrame, plan: Plan, store: Store | None
+) -> _KnownDeliveries | None:
     """Look at single deliveries of the buckets that differ; None when none does, as where nothing went wrong."""
     differing = buckets.where((F.col("state") != OPEN) & ((F.col("compared") != EQUAL) | F.col("opened")))
     hops = [row.hop for row in differing.select("hop").distinct().collect()]
     if not hops:
         return None
     events = lake.read(buckets.sparkSession, EVENTS, line=READ_LINE, since=_begin(plan))
-    seen = _Seen(near(events, differing), store.deliveries if store is not None else None)
+    seen = _DeliverySources(near(events, differing), store.deliveries if store is not None else None)
     if plan.screens:
         seen = _screened(frames, seen, events, differing, hops)
     events = _kept(frames, seen.events)
@@ -189,17 +191,19 @@ def _looked_into(frames: ExitStack, lake: Lake, buckets: DataFrame, plan: Plan, 
     if seen.stored is not None:
         words = words.unionByName(said_by_store(seen.stored, differing))
     due = store.due if store is not None else None
-    return _Found(_kept(frames, accounted(words, differing, due, plan.now, plan.patience.allowance)), events)
+    return _KnownDeliveries(_kept(frames, accounted(words, differing, due, plan.now, plan.patience.allowance)), events)
 
 
-class _Seen(NamedTuple):
+class _DeliverySources(NamedTuple):
     """Where deliveries are looked into: events, and the store's deliveries where it was asked."""
 
     events: DataFrame
     stored: DataFrame | None
 
 
-def _screened(frames: ExitStack, seen: _Seen, events: DataFrame, differing: DataFrame, hops: list[str]) -> _Seen:
+def _screened(
+    frames: ExitStack, seen: _DeliverySources, events: DataFrame, differing: DataFrame, hops: list[str]
+) -> _DeliverySources:
     """Leave out what is about messages that are plainly done; few are left, unless emitters lost much."""
     found = _kept(frames, suspects(seen.events, seen.stored, differing, hops))
     count = found.count()
@@ -207,7 +211,9 @@ def _screened(frames: ExitStack, seen: _Seen, events: DataFrame, differing: Data
         found = F.broadcast(found)
     if count * _ROWS_OF_A_MESSAGE < SMALL:
         frames.enter_context(few_rows(differing.sparkSession))
-    return _Seen(suspected(events, found), suspected(seen.stored, found) if seen.stored is not None else None)
+    return _DeliverySources(
+        suspected(events, found), suspected(seen.stored, found) if seen.stored is not None else None
+    )
 
 
 def _kept(frames: ExitStack, frame: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ _FAILED: Final = ("dead", "parked")
 _OPTIONS: Final = {"where": "--where", "into": "--into", "since": "--from", "before": "--to", "store": "--store"}
 
 
-class Asked(NamedTuple):
+class ReplaySelection(NamedTuple):
     """What to select.
 
     Attributes
@@ -82,7 +82,7 @@ class Balance(NamedTuple):
         return not (self.unknown or self.open)
 
 
-def selection(spark: SparkSession, lake: Lake, asked: Asked) -> DataFrame:
+def selection(spark: SparkSession, lake: Lake, asked: ReplaySelection) -> DataFrame:
     """Return the messages (``schemas.MESSAGES``) of archive and store that meet the conditions, with their bodies.
 
     Raises
@@ -103,7 +103,7 @@ def selection(spark: SparkSession, lake: Lake, asked: Asked) -> DataFrame:
         ) from error
 
 
-def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -> Manifest:
+def freeze(spark: SparkSession, lake: Lake, name: str, asked: ReplaySelection, now: int) -> Manifest:
     """Write a selection down under a name, once for ever, and return its commit; nothing is sent.
 
     When another froze the name meanwhile, that selection is in force and returned.
@@ -126,7 +126,7 @@ def freeze(spark: SparkSession, lake: Lake, name: str, asked: Asked, now: int) -
     return known(lake, name, asked)
 
 
-def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
+def known(lake: Lake, name: str, asked: ReplaySelection | None = None) -> Manifest:
     """Return the frozen selection of a name; raises ``ConfigurationError`` when there is none or another one."""
     found = next((each for each in lake.manifests(LINE) if each.name == name), None)
     if found is None:
@@ -136,7 +136,7 @@ def known(lake: Lake, name: str, asked: Asked | None = None) -> Manifest:
     return found
 
 
-def _check_same(found: Manifest, asked: Asked) -> None:
+def _check_same(found: Manifest, asked: ReplaySelection) -> None:
     """See that a selection was frozen as it is asked for; raises ``ConfigurationError``."""
     for name, given in asked.facts().items():
         was = found.facts.get(name)
@@ -152,7 +152,7 @@ def _frozen_with(option: str, value: object) -> str:
     return f"without {option}" if value in (None, False) else f"with {option}" + ("" if value is True else f" {value}")
 
 
-def _write(spark: SparkSession, lake: Lake, commit: Commit, asked: Asked, now: int) -> int:
+def _write(spark: SparkSession, lake: Lake, commit: Commit, asked: ReplaySelection, now: int) -> int:
     """Stage a selection, and return how many messages it has."""
     copies = frozen(selection(spark, lake, asked), commit.name, now)
     if asked.into is not None:

@@ -29,7 +29,7 @@ _SAME: Final = ("destination", "source", "biz_id", "key", "routing_key", "conten
 _NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
-class Sending(msgspec.Struct):
+class ReplayProgress(msgspec.Struct):
     """How far a replay is; ``after`` is the last original id, in their order, whose message was accepted or rejected.
 
     A batch that was sent but not noted here is sent again, with the same ids, by which the receiver knows it.
@@ -53,15 +53,15 @@ class Receiver(Protocol):
         ...
 
 
-def sending_of(storage: Storage, name: str) -> Sending:
+def sending_of(storage: Storage, name: str) -> ReplayProgress:
     """Return how far a replay is."""
     path = _path(name)
-    return msgspec.json.decode(storage.read(path), type=Sending) if storage.exists(path) else Sending()
+    return msgspec.json.decode(storage.read(path), type=ReplayProgress) if storage.exists(path) else ReplayProgress()
 
 
 def send(
-    storage: Storage, manifest: Manifest, receiver: Receiver, rate: float, tell: Callable[[Sending], None]
-) -> Sending:
+    storage: Storage, manifest: Manifest, receiver: Receiver, rate: float, tell: Callable[[ReplayProgress], None]
+) -> ReplayProgress:
     """Send what is left of a replay, and return how it ended; ``tell`` is called after each batch.
 
     One batch is in flight at a time, in the order of the original ids, so that messages of one key keep their order.
@@ -88,7 +88,7 @@ def send(
     return sending
 
 
-def _note(sending: Sending, batch: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+def _note(sending: ReplayProgress, batch: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
     for row, answer in zip(batch, answers, strict=True):
         if answer["status"] == "rejected":
             sending.rejected[row["id"]] = str(answer["error"].get("detail", ""))

@@ -19,7 +19,7 @@ from pipeline.commands.archiving import ArchiveOptions, archive, check_readable
 from pipeline.commands.compacting import failure_of, freed_of, told_of
 from pipeline.commands.looking import is_small
 from pipeline.commands.proving import summarized
-from pipeline.commands.telling import Proven, put, tell_norms, tell_proof
+from pipeline.commands.telling import ProofSummary, put, tell_norms, tell_proof
 from pipeline.commands.values import plan_of
 from pipeline.errors import JobFailed
 from pipeline.jobs import baseline
@@ -89,7 +89,7 @@ class Jobs:
         telling = self._plan.telling
         if summary.verdict != Verdict.UNHEARD:  # first: alarms are made of it
             found = (summary.with_store, summary.missing, summary.contradicted)
-            tell_proof(telling, Proven(summary.checked, plan.since, plan.before, *found))
+            tell_proof(telling, ProofSummary(summary.checked, plan.since, plan.before, *found))
         put(telling, REPORT, report_of(summary, plan, number))
 
     def _judge(self, _: Run) -> Outcome:

@@ -10,7 +10,7 @@ from bus.domain.pipelines import Job
 from bus.errors import ConfigurationError
 from bus.settings import PipelineSettings, Settings
 from pipeline.commands.looking import check_lake, check_store
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.options import SessionOptions
 from pipeline.serving.schedule import Schedule
 
@@ -46,7 +46,7 @@ class ServingPlan(NamedTuple):
     lake: str
     store: str
     events: str | Kafka
-    telling: Telling
+    telling: ReportTarget
     schedule: Schedule
     set: PipelineSettings
 
@@ -60,7 +60,7 @@ class ServingPlan(NamedTuple):
         return parse_duration(getattr(self.set, name))
 
 
-def plan_of(settings: Settings, telling: Telling, session: SessionOptions) -> ServingPlan:
+def plan_of(settings: Settings, telling: ReportTarget, session: SessionOptions) -> ServingPlan:
     """Return what to work on.
 
     Raises

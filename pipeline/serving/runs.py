@@ -19,7 +19,7 @@ PATH: Final = "_serving/runs.json"
 _MOST_OF_A_JOB: Final = MOST_RUNS // len(Job)
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class QueuedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A job that is to run: who wanted it, empty for the clock; ``goes_on`` for one that a kill broke."""
 
     job: Job
@@ -37,12 +37,12 @@ class Outcome(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _RunsDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The document; ``runs`` are by number, and ``goes_on`` is whether the last one was broken by a kill before."""
 
     last: int = 0
     runs: tuple[Run, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[QueuedRun, ...] = ()
     goes_on: bool = False
 
 
@@ -69,7 +69,7 @@ class RunBook:
         """Return the latest of each job, those that began last first."""
         return self._kept.runs[::-1]
 
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[QueuedRun, ...]:
         """Return what waits, in its order."""
         return self._kept.waiting
 
@@ -78,7 +78,7 @@ class RunBook:
         began = [parse_time(run.began_at) for run in self._kept.runs if run.job is job]
         return dt.datetime.fromtimestamp(max(began) / 1000, dt.UTC) if began else None
 
-    def want(self, wanted: Waiting) -> None:
+    def want(self, wanted: QueuedRun) -> None:
         """Have a job run once what is before it has; it waits once, and a person's wish goes before the clock's."""
         with self._lock:
             waiting = {each.job: each for each in self._kept.waiting}
@@ -118,7 +118,7 @@ class RunBook:
         broken = {run.number: msgspec.structs.replace(run, verdict=Verdict.BROKEN) for run in left}
         waiting = {each.job for each in kept.waiting}
         is_twice = goes_on and kept.goes_on
-        again = [] if is_twice else [Waiting(job=run.job, by=run.by, goes_on=goes_on) for run in left]
+        again = [] if is_twice else [QueuedRun(job=run.job, by=run.by, goes_on=goes_on) for run in left]
         self._put(
             runs=tuple(broken.get(run.number, run) for run in kept.runs),
             waiting=(*(each for each in again if each.job not in waiting), *kept.waiting),
@@ -127,11 +127,11 @@ class RunBook:
     def _now(self) -> str:
         return format_time(self._clock.now())
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _RunsDocument:
         try:
-            return msgspec.json.decode(self._storage.read(PATH), type=_Kept)
+            return msgspec.json.decode(self._storage.read(PATH), type=_RunsDocument)
         except FileNotFoundError:
-            return _Kept()
+            return _RunsDocument()
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise JobFailed(
                 f"{self._storage.url(PATH)} cannot be read: {error}; the tables of the lake are as they were",

@@ -21,9 +21,9 @@ from pipeline.serving.jobs import Jobs
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
 from pipeline.serving.plan import ServingPlan
-from pipeline.serving.runs import RunBook, Waiting
+from pipeline.serving.runs import QueuedRun, RunBook
 from pipeline.serving.stream import Rollup
-from pipeline.serving.teller import Teller
+from pipeline.serving.teller import StatusReporter
 from pipeline.serving.worker import Worker
 
 _LOOK_S: Final = 0.5
@@ -52,7 +52,7 @@ class Service:
         runs = RunMetrics(metrics.registry)
         self._rollup = Rollup(spark, plan, metrics, listeners)
         self._worker = Worker(self._book, Jobs(spark, plan, self._rollup, clock), self._rollup, runs, listeners)
-        self._teller = Teller(plan.telling, self.state, self._take, runs, listeners)
+        self._teller = StatusReporter(plan.telling, self.state, self._take, runs, listeners)
 
     def run(self, asked: threading.Event) -> None:
         """Run until ``asked`` is set: the rollup ends between two batches; a job at work runs again at the next start.
@@ -93,7 +93,7 @@ class Service:
             runs=self._book.runs(),
         )
 
-    def _scheduled(self, job: Job, waiting: Waiting | None) -> Scheduled:
+    def _scheduled(self, job: Job, waiting: QueuedRun | None) -> Scheduled:
         at = self._next[job]
         return Scheduled(
             job=job,
@@ -118,14 +118,14 @@ class Service:
                 self._next[job] = min(at, self._plan.schedule.after(job, now) or at)  # the clock may have gone back
             else:
                 try:
-                    self._book.want(Waiting(job=job))
+                    self._book.want(QueuedRun(job=job))
                 except OSError as error:
                     self._trouble(f"the lake cannot be written, and is tried again: {error}")
                     return
                 self._next[job] = self._plan.schedule.after(job, now)
 
     def _take(self, wish: Wish) -> None:
-        self._book.want(Waiting(job=wish.job, by=wish.by, wish=wish.id))
+        self._book.want(QueuedRun(job=wish.job, by=wish.by, wish=wish.id))
 
     def _now(self) -> dt.datetime:
         return dt.datetime.fromtimestamp(self._clock.now() / 1000, dt.UTC)

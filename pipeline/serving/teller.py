@@ -11,7 +11,7 @@ import msgspec
 from bus.cli.api import Api
 from bus.domain.pipelines import Pipeline, Wish
 from bus.errors import BusError
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
 
@@ -24,7 +24,7 @@ class _Answer(msgspec.Struct):
     wishes: list[Wish]
 
 
-class Teller:
+class StatusReporter:
     """Tells a bus every two seconds how a pipeline is.
 
     Parameters
@@ -39,7 +39,7 @@ class Teller:
 
     def __init__(
         self,
-        telling: Telling,
+        telling: ReportTarget,
         state: Callable[[], Pipeline],
         take: Callable[[Wish], None],
         metrics: RunMetrics,

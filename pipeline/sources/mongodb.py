@@ -28,7 +28,7 @@ from bus.stores.mongodb.connection import DATABASE
 from bus.stores.mongodb.errors import translating
 from bus.stores.mongodb.names import Label, label_of_traces
 from pipeline.schemas import MESSAGES
-from pipeline.sources.wanted import TEXTS, Wanted
+from pipeline.sources.wanted import TEXTS, MessageSelection
 
 _PACKAGE: Final = "com.mongodb.spark.sql.connector.read.partitioner"
 _WHOLE: Final = f"{_PACKAGE}.SinglePartitionPartitioner"
@@ -44,7 +44,7 @@ class Server(NamedTuple):
     partitioner: str
 
 
-def from_mongodb(spark: SparkSession, url: str, wanted: Wanted) -> DataFrame:
+def from_mongodb(spark: SparkSession, url: str, wanted: MessageSelection) -> DataFrame:
     """Return messages (``schemas.MESSAGES``) of a database; raises ``StoreUnavailable`` when no server is found."""
     server, labels = _look(url)
     found = [label for label in labels if wanted.may_be_in(PartitionLabel(*label))]
@@ -92,7 +92,7 @@ def _look(url: str) -> tuple[Server, list[Label]]:
     return server, sorted(label for name in names if (label := label_of_traces(name)) is not None)
 
 
-def _partition(spark: SparkSession, server: Server, label: Label, wanted: Wanted) -> DataFrame:
+def _partition(spark: SparkSession, server: Server, label: Label, wanted: MessageSelection) -> DataFrame:
     traces = _rows(_collection(spark, server, label.traces, _TRACE, wanted), label)
     if not wanted.bodies:
         return traces.withColumn("body", F.lit(None).cast("binary")).select(*MESSAGES.schema.names)
@@ -100,7 +100,9 @@ def _partition(spark: SparkSession, server: Server, label: Label, wanted: Wanted
     return _with_bodies(traces, parts).select(*MESSAGES.schema.names)
 
 
-def _collection(spark: SparkSession, server: Server, name: str, schema: StructType, wanted: Wanted) -> DataFrame:
+def _collection(
+    spark: SparkSession, server: Server, name: str, schema: StructType, wanted: MessageSelection
+) -> DataFrame:
     ends = (("$gte", wanted.since), ("$lt", wanted.before))
     between = {operator: id_floor(time) for operator, time in ends if time is not None}
     reader = (

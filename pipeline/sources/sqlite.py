@@ -26,7 +26,7 @@ from bus.domain.tracing.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
 from bus.stores.sqlite.partitions.scanning import Scanned, bytes_in, partitions_in, scan
 from pipeline.schemas import MESSAGES
-from pipeline.sources.wanted import TEXTS, Wanted
+from pipeline.sources.wanted import TEXTS, MessageSelection
 
 NAME: Final = "bus-sqlite"
 _SMALL: Final = 16 * 2**20
@@ -36,7 +36,7 @@ _MICROS: Final = 1_000
 _NOTHING: Final = Message("", "", b"", content_type="")
 
 
-def from_sqlite(spark: SparkSession, path: Path, wanted: Wanted) -> DataFrame:
+def from_sqlite(spark: SparkSession, path: Path, wanted: MessageSelection) -> DataFrame:
     """Return messages (``schemas.MESSAGES``) of a store's directory; raises ``ConfigurationError`` when it is none."""
     parts = [label for label in partitions_in(path) if wanted.may_be_in(PartitionLabel(*label))]
     if bytes_in(path, parts) <= _SMALL:
@@ -75,7 +75,7 @@ class _File(InputPartition):
 class _Reader(DataSourceReader):
     def __init__(self, options: dict[str, str]) -> None:
         self._path = Path(options["path"])
-        self._wanted = msgspec.json.decode(options["wanted"], type=Wanted)
+        self._wanted = msgspec.json.decode(options["wanted"], type=MessageSelection)
 
     def partitions(self) -> Sequence[InputPartition]:
         return [_File(label) for label in partitions_in(self._path) if self._wanted.may_be_in(PartitionLabel(*label))]
@@ -86,7 +86,7 @@ class _Reader(DataSourceReader):
         yield from _batches(self._path, partition.label, self._wanted)
 
 
-def _batches(path: Path, label: Label, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, label: Label, wanted: MessageSelection) -> Iterator[pa.RecordBatch]:
     since, before, bodies, _ = wanted
     for piece in scan(path, label, since=since, before=before, bodies=bodies):
         yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=_SCHEMA)

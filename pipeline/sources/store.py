@@ -11,7 +11,7 @@ from bus.extras import extra
 from bus.stores.address import sqlite_directory
 from bus.stores.sqlite.partitions.scanning import bytes_in, partitions_in
 from pipeline.sources.sqlite import from_sqlite
-from pipeline.sources.wanted import Wanted
+from pipeline.sources.wanted import MessageSelection
 
 
 def read_messages(
@@ -43,7 +43,7 @@ def read_messages(
     StoreUnavailable
         The store does not answer.
     """
-    wanted = Wanted.between(since, before, bodies=bodies, only=partition)
+    wanted = MessageSelection.between(since, before, bodies=bodies, only=partition)
     directory = sqlite_directory(store)
     if directory is not None:
         return from_sqlite(spark, directory, wanted)
@@ -70,7 +70,7 @@ def bytes_of_store(store: str, *, since: dt.datetime | None = None, before: dt.d
     directory = sqlite_directory(store)
     if directory is None:
         return 0
-    wanted = Wanted.between(since, before, bodies=False, only=None)
+    wanted = MessageSelection.between(since, before, bodies=False, only=None)
     return bytes_in(
         directory, [label for label in partitions_in(directory) if wanted.may_be_in(PartitionLabel(*label))]
     )

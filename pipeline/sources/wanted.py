@@ -16,7 +16,7 @@ TEXTS: Final = (
 """Fields of a message that are called the same in every store and in ``schemas.MESSAGES``; empty when not given."""
 
 
-class Wanted(NamedTuple):
+class MessageSelection(NamedTuple):
     """Which messages.
 
     Attributes

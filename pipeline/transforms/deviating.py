@@ -17,7 +17,7 @@ _Row = Mapping[str, Any]
 _Series = tuple[str, str]
 
 
-class Judged(NamedTuple):
+class JudgedMetrics(NamedTuple):
     """How many metrics had a value and a limit in one of the hours, and those that are out."""
 
     metrics: int
@@ -30,7 +30,7 @@ class _Limits(NamedTuple):
     high: Floats
 
 
-def judged(rows: Iterable[_Row], norms: Iterable[_Row], hours: Sequence[int]) -> Judged:
+def judged(rows: Iterable[_Row], norms: Iterable[_Row], hours: Sequence[int]) -> JudgedMetrics:
     """Judge the metrics that have norms, in the order of their names.
 
     Parameters
@@ -72,7 +72,7 @@ def judged(rows: Iterable[_Row], norms: Iterable[_Row], hours: Sequence[int]) ->
                     high=_known(limits.high[last]),
                 )
             )
-    return Judged(count, deviations)
+    return JudgedMetrics(count, deviations)
 
 
 def _column(name: str, rows: Mapping[int, _Row], hours: Sequence[int], present: set[int]) -> Floats:

@@ -13,7 +13,7 @@ from bus.cli import run
 from bus.clock import SystemClock
 from bus.errors import ReceiverUnavailable
 from pipeline.commands import archiving
-from pipeline.commands.archiving import Archived, archive
+from pipeline.commands.archiving import ArchiveResult, archive
 from pipeline.errors import JobFailed
 from pipeline.jobs.archive import LINE
 from pipeline.schemas import MESSAGES
@@ -25,7 +25,7 @@ from tests.harness.waiting import wait_until
 COUNT = 40
 
 
-def states(found: list[Archived]) -> list[str]:
+def states(found: list[ArchiveResult]) -> list[str]:
     return [each.state for each in found]
 
 

@@ -21,7 +21,7 @@ from bus.events.gathering import Gathering
 from bus.stores.sqlite import SqliteStore
 from pipeline.jobs import archive
 from pipeline.jobs.reconcile import read_proofs
-from pipeline.jobs.replay import Asked, Balance, balance, freeze
+from pipeline.jobs.replay import Balance, ReplaySelection, balance, freeze
 from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -139,6 +139,6 @@ def test_all_of_them_are_archived_and_selected(spark: SparkSession, commands: No
         counted.append(found)
     assert sum(found.contents.messages for found in counted) == len(world.shapes)
     assert sum(found.unfinished for found in counted) == sum(shape.is_unfinished for shape in world.shapes)
-    manifest = freeze(spark, world.lake, "again", Asked("true", world.store), world.start)
+    manifest = freeze(spark, world.lake, "again", ReplaySelection("true", world.store), world.start)
     assert manifest.facts["selected"] == sum(shape.has_arrived for shape in world.shapes)
     assert balance(spark, world.lake, manifest, world.store, 0) == Balance(0, 0, 0, 0, 0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.commands.telling import Telling, tell_norms
+from pipeline.commands.telling import ReportTarget, tell_norms
 from pipeline.jobs import baseline
 from pipeline.jobs.judge import judge, looked_at
 from pipeline.lake.batches import ROLLUP_LINE, batch_name
@@ -86,7 +86,7 @@ def test_a_fault_of_three_hours_is_found_and_told(spark: SparkSession, lake: Lak
         for code in ("orders", "cards"):
             bus.admin.destination(code)
         bus.admin.subscription("orders", "shop", "http://127.0.0.1:9/x")
-        tell_norms(Telling(bus.url, ""), UNTIL, found.deviations)
+        tell_norms(ReportTarget(bus.url, ""), UNTIL, found.deviations)
 
         def alarms() -> set[tuple[str, str | None]]:
             found = bus.admin.call("GET", "/api/v1/overview").json()["alarms"]

@@ -14,7 +14,7 @@ from bus.errors import ConfigurationError
 from pipeline.commands.archiving import archive
 from pipeline.commands.replaying import ReplayOptions, replay
 from pipeline.jobs import resending
-from pipeline.jobs.replay import Asked, Balance, balance, known
+from pipeline.jobs.replay import Balance, ReplaySelection, balance, known
 from pipeline.lake.storage import Storage
 from tests.harness.archived_bus import Place
 from tests.harness.bus_process import run_bus
@@ -25,7 +25,7 @@ COUNT = 40
 
 
 def options(place: Place, where: str | None, name: str = "again-1", **changes: Any) -> ReplayOptions:
-    asked = Asked(where, place.store) if where is not None else None
+    asked = ReplaySelection(where, place.store) if where is not None else None
     return ReplayOptions(name, place.lake.storage.root, asked, place.store, 1000, place.bus.url, "")._replace(**changes)
 
 
@@ -111,7 +111,7 @@ def test_copies_go_into_another_destination_and_nowhere_else(spark: SparkSession
     admin = embedded.bus.admin
     admin.destination("orders-for-shop")
     admin.subscription("orders-for-shop", "shop", embedded.subscriber.url("/shop"))
-    asked = Asked("biz_id <> 'A-0'", embedded.store, into="orders-for-shop")
+    asked = ReplaySelection("biz_id <> 'A-0'", embedded.store, into="orders-for-shop")
     told = replay(spark, options(embedded, None, asked=asked))
     assert (told["selected"], told["accepted"]) == (5, 5)
     assert settled(spark, embedded, 5) == Balance(0, 0, 5, 0, 0)
@@ -163,6 +163,6 @@ def test_a_name_stands_for_one_selection(spark: SparkSession, embedded: Place) -
         replay(spark, options(embedded, None))
     replay(spark, options(embedded, "true", store=None))
     with pytest.raises(ConfigurationError, match="was frozen with --store"):
-        replay(spark, options(embedded, None, asked=Asked("true")))
+        replay(spark, options(embedded, None, asked=ReplaySelection("true")))
     with pytest.raises(ConfigurationError, match="was frozen with --where true"):
         replay(spark, options(embedded, "biz_id = 'A-0'"))

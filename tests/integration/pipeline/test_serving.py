@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from bus.clock import SystemClock
 from bus.domain.pipelines import Run, Verdict
 from bus.settings import PipelineSettings, Settings
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.lake.batches import READ_LINE, batches_of
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -80,7 +80,7 @@ def plan_for(place: Place, **table: Any) -> ServingPlan:
     """Return the plan of a bus, whose clock runs nothing by itself unless told so."""
     never = dict.fromkeys(("reconcile", "judge", "compact", "baseline", "archive"), "")
     settings = Settings(data=data_of(place), pipeline=PipelineSettings(**{**never, **table}))
-    return plan_of(settings, Telling(place.bus.url, ""), SessionOptions())
+    return plan_of(settings, ReportTarget(place.bus.url, ""), SessionOptions())
 
 
 def shown(place: Place) -> dict[str, Any]:

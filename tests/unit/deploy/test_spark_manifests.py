@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bus.settings import PipelineSettings, load_settings
 from pipeline.cli import app
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.options import SessionOptions
 from pipeline.serving.plan import Kafka, plan_of
 
@@ -165,7 +165,9 @@ def test_what_stays_has_the_settings_of_a_bus(monkeypatch, tmp_path):
     lake = settings.pipeline.lake
     assert lake == container["volumeMounts"][0]["mountPath"]
     session = SessionOptions(connectors=tmp_path)
-    plan = plan_of(settings.model_copy(update={"pipeline": PipelineSettings()}), Telling("http://admin", ""), session)
+    plan = plan_of(
+        settings.model_copy(update={"pipeline": PipelineSettings()}), ReportTarget("http://admin", ""), session
+    )
     assert plan.events == Kafka("kafka.pier.svc:9092", "bus-events")
 
 

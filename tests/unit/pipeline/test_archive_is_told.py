@@ -13,7 +13,7 @@ from bus.domain.identity import new_id
 from bus.domain.tracing.contents import Contents
 from bus.domain.tracing.partition import PartitionLabel
 from pipeline.commands import archiving
-from pipeline.jobs.archive import LINE, Counted
+from pipeline.jobs.archive import LINE, PartitionContents
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
 from pipeline.schemas import MESSAGES
@@ -21,9 +21,9 @@ from tests.harness.made_lake import put
 
 DAYS = [PartitionLabel(20_000 + number, 30) for number in range(3)]
 COUNTS = {
-    DAYS[0]: Counted(Contents(3, 3, "x"), 0, 2),
-    DAYS[1]: Counted(Contents(4, 4, "x"), 1, 1),
-    DAYS[2]: Counted(Contents(5, 5, "x"), 0, 0),
+    DAYS[0]: PartitionContents(Contents(3, 3, "x"), 0, 2),
+    DAYS[1]: PartitionContents(Contents(4, 4, "x"), 1, 1),
+    DAYS[2]: PartitionContents(Contents(5, 5, "x"), 0, 0),
 }
 ARCHIVE = ("archive", "--store", "mongodb://h/d", "--connectors", "jars", "--lake", "l", "--dry-run")
 
@@ -58,7 +58,7 @@ def test_the_table_has_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_day_that_is_only_unfinished_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archiving, "due", lambda *_: DAYS[2:])
     assert run(["pipeline", *ARCHIVE]) == 0
-    monkeypatch.setitem(COUNTS, DAYS[2], Counted(Contents(5, 5, "x"), 5, 0))
+    monkeypatch.setitem(COUNTS, DAYS[2], PartitionContents(Contents(5, 5, "x"), 5, 0))
     assert run(["pipeline", *ARCHIVE]) == 0
 
 

@@ -11,7 +11,7 @@ import pytest
 from bus.domain.health.findings import Deviation, Metric
 from bus.domain.times import HOUR
 from pipeline.norms.weeks import place_of
-from pipeline.transforms.deviating import Judged, judged
+from pipeline.transforms.deviating import JudgedMetrics, judged
 
 HOURS = [490_991, 490_992, 490_993]  # over the end of a week
 
@@ -80,9 +80,9 @@ def test_a_share_of_few_attempts_is_not_judged() -> None:
 
 
 def test_what_is_being_learned_is_never_out_and_not_judged() -> None:
-    assert judged(volumes(0, 0, 0), norms(), HOURS) == Judged(0, [])
-    assert judged(volumes(0, 0, 0), [], HOURS) == Judged(0, [])
-    assert judged([], norms(low=50.0), HOURS) == Judged(0, [])
+    assert judged(volumes(0, 0, 0), norms(), HOURS) == JudgedMetrics(0, [])
+    assert judged(volumes(0, 0, 0), [], HOURS) == JudgedMetrics(0, [])
+    assert judged([], norms(low=50.0), HOURS) == JudgedMetrics(0, [])
 
 
 def test_what_was_judged_is_counted_and_what_is_out_is_in_the_order_of_names() -> None:

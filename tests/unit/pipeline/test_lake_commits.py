@@ -11,8 +11,8 @@ import pytest
 from bus.errors import ConfigurationError
 from bus.testing.clock import ManualClock
 from pipeline.jobs import archive, replay
-from pipeline.jobs.archive import Counted
-from pipeline.jobs.replay import Asked
+from pipeline.jobs.archive import PartitionContents
+from pipeline.jobs.replay import ReplaySelection
 from pipeline.lake.lake import Commit, Lake
 from pipeline.lake.manifest import decode_manifest, encode_manifest
 from pipeline.lake.storage import Storage
@@ -76,12 +76,12 @@ def test_a_commit_that_says_it_stands_for_itself_counts_and_stays(lake: Lake) ->
 def test_of_two_archives_of_one_day_one_counts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other publishes while this one reads back what it staged."""
     partition = archive.PartitionLabel(20_000, 30)
-    found = Counted(archive.Contents(1, 0, "0" * 30), 0, 0)
+    found = PartitionContents(archive.Contents(1, 0, "0" * 30), 0, 0)
     monkeypatch.setattr(archive, "read_messages", lambda *_, **__: None)
     monkeypatch.setattr(archive, "_staged", lambda _spark, _lake, commit, _rows: commit.put(MESSAGES, [{"id": "a"}]))
     names = []
 
-    def counted(_rows: object) -> Counted:
+    def counted(_rows: object) -> PartitionContents:
         names.append(partition.name)
         if len(names) == 1:
             archive.write(None, lake, "store", partition, found)  # type: ignore[arg-type]
@@ -99,42 +99,42 @@ def test_of_two_selections_that_are_frozen_at_once_one_is_sent(lake: Lake, monke
     theirs = begun(lake, "again-1", replay.LINE)
     theirs.put(REPLAYS, [{"id": "a"}])
 
-    def froze(_spark: object, lake: Lake, commit: Commit, _asked: Asked, now: int) -> int:
-        lake.publish(theirs, facts=Asked("true").facts() | {"frozen_at": 7, "selected": 1})
+    def froze(_spark: object, lake: Lake, commit: Commit, _asked: ReplaySelection, now: int) -> int:
+        lake.publish(theirs, facts=ReplaySelection("true").facts() | {"frozen_at": 7, "selected": 1})
         commit.put(REPLAYS, [{"id": "a"}, {"id": str(now)}])
         return 2
 
     monkeypatch.setattr(replay, "_write", froze)
-    found = replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
+    found = replay.freeze(None, lake, "again-1", ReplaySelection("true"), 8)  # type: ignore[arg-type]
     assert (found.facts["frozen_at"], found.facts["selected"]) == (7, 1)
 
 
 def test_another_selection_that_was_frozen_meanwhile_is_not_sent(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = begun(lake, "again-1", replay.LINE)
 
-    def froze(_spark: object, lake: Lake, commit: Commit, _asked: Asked, _now: int) -> int:
-        lake.publish(theirs, facts=Asked("false").facts() | {"frozen_at": 7, "selected": 0})
+    def froze(_spark: object, lake: Lake, commit: Commit, _asked: ReplaySelection, _now: int) -> int:
+        lake.publish(theirs, facts=ReplaySelection("false").facts() | {"frozen_at": 7, "selected": 0})
         commit.put(REPLAYS, [{"id": "a"}])
         return 1
 
     monkeypatch.setattr(replay, "_write", froze)
     with pytest.raises(ConfigurationError, match="was frozen with --where false; nothing was sent"):
-        replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
+        replay.freeze(None, lake, "again-1", ReplaySelection("true"), 8)  # type: ignore[arg-type]
 
 
 def test_a_selection_that_is_refused_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_spark: object, _lake: Lake, commit: Commit, _asked: Asked, _now: int) -> int:
+    def refused(_spark: object, _lake: Lake, commit: Commit, _asked: ReplaySelection, _now: int) -> int:
         commit.put(REPLAYS, [{"id": "a"}])
         raise ConfigurationError("no message was selected")
 
     monkeypatch.setattr(replay, "_write", refused)
     with pytest.raises(ConfigurationError, match="no message was selected"):
-        replay.freeze(None, lake, "again-1", Asked("true"), 8)  # type: ignore[arg-type]
+        replay.freeze(None, lake, "again-1", ReplaySelection("true"), 8)  # type: ignore[arg-type]
     assert lake.storage.find("", "") == []
 
 
 def test_an_archive_of_what_changed_meanwhile_leaves_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Counted(archive.Contents(1, 0, "0" * 30), 0, 0)
+    found = PartitionContents(archive.Contents(1, 0, "0" * 30), 0, 0)
     monkeypatch.setattr(archive, "read_messages", lambda *_, **__: None)
     monkeypatch.setattr(archive, "_staged", lambda _spark, _lake, commit, _rows: commit.put(MESSAGES, [{"id": "a"}]))
     monkeypatch.setattr(archive, "count", lambda _: found._replace(contents=archive.Contents(2, 0, "1" * 30)))

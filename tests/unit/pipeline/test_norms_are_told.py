@@ -11,7 +11,7 @@ import pytest
 
 from bus.cli import run
 from pipeline.commands import baselining
-from pipeline.commands.baselining import BaselineOptions, Found
+from pipeline.commands.baselining import BaselineOptions, BaselineReport
 from pipeline.lake.batches import ROLLUP_LINE
 from pipeline.lake.lake import Lake
 from pipeline.lake.storage import Storage
@@ -34,9 +34,9 @@ def spans(monkeypatch: pytest.MonkeyPatch, without_spark: None) -> list[Any]:
     """The spans that norms were asked of; what they come to needs no Spark."""
     asked: list[Any] = []
 
-    def found(_spark: None, _lake: Lake, options: BaselineOptions, span: Any) -> Found:
+    def found(_spark: None, _lake: Lake, options: BaselineOptions, span: Any) -> BaselineReport:
         asked.append(span)
-        return Found(span.before, [], [NORM | {"state": "ready"}] * 3, TOTALS if options.backtest else [])
+        return BaselineReport(span.before, [], [NORM | {"state": "ready"}] * 3, TOTALS if options.backtest else [])
 
     monkeypatch.setattr(baselining, "_found", found)
     return asked

@@ -3,7 +3,7 @@ import re
 import msgspec
 import pytest
 
-from pipeline.commands.repairing import Repaired
+from pipeline.commands.repairing import RepairBalance
 from pipeline.reports.proof import render
 from pipeline.reports.summary import HOPS, STATES, Bar, Finding, Gap, Summary, sentence_of, verdict_of
 
@@ -140,10 +140,10 @@ def test_the_report_of_nothing_is_whole():
     ],
 )
 def test_a_repair_is_whole_when_all_that_was_missing_is_delivered(counts, unaccepted, whole):
-    assert Repaired(["j"], counts, unaccepted).is_whole is whole
+    assert RepairBalance(["j"], counts, unaccepted).is_whole is whole
 
 
 def test_a_message_that_the_store_lost_cannot_be_repaired():
-    repaired = Repaired(["j"], {"selected": 1, "delivered": 1}, 0, unkept=2)
+    repaired = RepairBalance(["j"], {"selected": 1, "delivered": 1}, 0, unkept=2)
     assert not repaired.is_whole
     assert "2 messages without a subscription cannot be repaired" in repaired.sentence

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.errors import JobFailed
 from pipeline.metrics import StreamMetrics
 from pipeline.serving import stream
@@ -35,7 +35,7 @@ class World:
         monkeypatch.setattr(stream, "_LONGEST_S", 0.002)
         monkeypatch.setattr(Rollup, "_start", lambda _: self)
         listeners = Listeners(lambda _: None, lambda _: None, self.trouble.append)
-        plan = cast("ServingPlan", SimpleNamespace(lake=str(root), telling=Telling("", "")))
+        plan = cast("ServingPlan", SimpleNamespace(lake=str(root), telling=ReportTarget("", "")))
         self.rollup = Rollup(cast("SparkSession", spark), plan, StreamMetrics(), listeners)
 
     def sc(self) -> Any:

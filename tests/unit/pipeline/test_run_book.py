@@ -14,7 +14,7 @@ from bus.domain.pipelines import MOST_RUNS, MOST_TEXT, Job, Verdict
 from bus.testing.clock import ManualClock
 from pipeline.errors import JobFailed
 from pipeline.lake.storage import Storage
-from pipeline.serving.runs import PATH, Outcome, RunBook, Waiting
+from pipeline.serving.runs import PATH, Outcome, QueuedRun, RunBook
 
 DONE = Outcome(Verdict.DONE, {"commits": 2})
 
@@ -36,7 +36,7 @@ def test_what_waits_runs_in_its_order_and_once(storage: Storage) -> None:
     kept = book(storage)
     assert kept.begin() is None
     for job in (Job.JUDGE, Job.RECONCILE, Job.JUDGE):
-        kept.want(Waiting(job=job))
+        kept.want(QueuedRun(job=job))
     assert jobs(kept) == ["judge", "reconcile"]
     first, second = kept.begin(), kept.begin()
     assert first is not None
@@ -50,10 +50,10 @@ def test_what_waits_runs_in_its_order_and_once(storage: Storage) -> None:
 
 def test_a_wish_is_fulfilled_by_what_waits_already(storage: Storage) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.JUDGE))
-    kept.want(Waiting(job=Job.JUDGE, by="ann", wish="w-1"))
-    kept.want(Waiting(job=Job.JUDGE))
-    assert kept.waiting() == (Waiting(job=Job.JUDGE, by="ann", wish="w-1"),)
+    kept.want(QueuedRun(job=Job.JUDGE))
+    kept.want(QueuedRun(job=Job.JUDGE, by="ann", wish="w-1"))
+    kept.want(QueuedRun(job=Job.JUDGE))
+    assert kept.waiting() == (QueuedRun(job=Job.JUDGE, by="ann", wish="w-1"),)
     run = kept.begin()
     assert run is not None
     assert (run.by, run.wish) == ("ann", "w-1")
@@ -61,8 +61,8 @@ def test_a_wish_is_fulfilled_by_what_waits_already(storage: Storage) -> None:
 
 def test_what_a_kill_broke_off_goes_on_once(storage: Storage) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.RECONCILE, by="ann", wish="w-1"))
-    kept.want(Waiting(job=Job.COMPACT))
+    kept.want(QueuedRun(job=Job.RECONCILE, by="ann", wish="w-1"))
+    kept.want(QueuedRun(job=Job.COMPACT))
     kept.begin()
     after = book(storage)
     assert [(run.number, run.verdict, run.ended_at) for run in after.runs()] == [(1, Verdict.BROKEN, None)]
@@ -81,7 +81,7 @@ def test_what_a_kill_broke_off_goes_on_once(storage: Storage) -> None:
 
 def test_what_an_orderly_end_broke_off_waits_however_often(storage: Storage) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.ARCHIVE, by="ann", wish="w-1"))
+    kept.want(QueuedRun(job=Job.ARCHIVE, by="ann", wish="w-1"))
     for _ in range(3):
         assert kept.begin() is not None
         kept.put_off()
@@ -92,7 +92,7 @@ def test_what_an_orderly_end_broke_off_waits_however_often(storage: Storage) -> 
 
 def test_long_errors_are_cut_to_what_the_bus_takes(storage: Storage) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.COMPACT))
+    kept.want(QueuedRun(job=Job.COMPACT))
     run = kept.begin()
     assert run is not None
     ended = kept.end(run, Outcome(Verdict.FAILED, {}, "x" * 10_000, "y" * 10_000))
@@ -101,14 +101,14 @@ def test_long_errors_are_cut_to_what_the_bus_takes(storage: Storage) -> None:
 
 def test_what_cannot_be_written_has_not_happened(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.JUDGE))
+    kept.want(QueuedRun(job=Job.JUDGE))
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr(storage, "write", full)
-        for change in (kept.begin, lambda: kept.want(Waiting(job=Job.COMPACT))):
+        for change in (kept.begin, lambda: kept.want(QueuedRun(job=Job.COMPACT))):
             with pytest.raises(OSError, match="No space"):
                 change()
     assert (jobs(kept), kept.runs()) == (["judge"], ())
@@ -125,9 +125,9 @@ def test_a_book_that_cannot_be_read_says_what_to_do(storage: Storage) -> None:
 
 def test_the_latest_of_each_job_are_kept_and_no_job_pushes_out_another(storage: Storage) -> None:
     kept = book(storage)
-    kept.want(Waiting(job=Job.BASELINE))
+    kept.want(QueuedRun(job=Job.BASELINE))
     for _ in range(MOST_RUNS):
-        kept.want(Waiting(job=Job.RECONCILE))
+        kept.want(QueuedRun(job=Job.RECONCILE))
         run = kept.begin()
         assert run is not None
         kept.end(run, DONE)
@@ -159,7 +159,7 @@ def test_nothing_that_was_wanted_is_forgotten_and_numbers_never_come_twice(
             kept.end(at_work, DONE)
             at_work = None
         elif step in list(Job):
-            kept.want(Waiting(job=Job(step)))
+            kept.want(QueuedRun(job=Job(step)))
             assert step in jobs(kept)
         assert kept.runs() == tuple(sorted(kept.runs(), key=lambda run: -run.number))
         assert len(jobs(kept)) == len(set(jobs(kept)))

@@ -9,7 +9,7 @@ import pytest
 
 from bus.errors import ConfigurationError
 from bus.settings import PipelineSettings, Settings
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.options import SessionOptions
 from pipeline.serving.plan import Kafka, ServingPlan, plan_of
 
@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def plan(data: Path, *, url: str = URL, connectors: Path | None = None, **fields: Any) -> ServingPlan:
-    return plan_of(Settings(data=data, **fields), Telling(url, ""), SessionOptions(connectors=connectors))
+    return plan_of(Settings(data=data, **fields), ReportTarget(url, ""), SessionOptions(connectors=connectors))
 
 
 def test_without_settings_all_is_below_the_data_of_the_bus(data: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bus.domain.pipelines import Job, Pipeline, Scheduled, Wish
-from pipeline.commands.telling import Telling
+from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
-from pipeline.serving.teller import PATH, Teller
+from pipeline.serving.teller import PATH, StatusReporter
 from tests.harness.fake_bus import FakeBus
 from tests.harness.process import free_port
 
@@ -32,7 +32,7 @@ class Told:
         self._fails = fails
         listeners = Listeners(lambda _: None, lambda _: None, self.trouble.append)
         metrics = RunMetrics(self.registry)
-        self._teller = Teller(Telling(url, "key"), lambda: STATE, self._take, metrics, listeners)
+        self._teller = StatusReporter(ReportTarget(url, "key"), lambda: STATE, self._take, metrics, listeners)
 
     def _take(self, wish: Wish) -> None:
         if self._fails:

@@ -21,7 +21,7 @@ from pipeline.serving import worker
 from pipeline.serving.jobs import Jobs
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
-from pipeline.serving.runs import Outcome, RunBook, Waiting
+from pipeline.serving.runs import Outcome, QueuedRun, RunBook
 from pipeline.serving.stream import Rollup
 from pipeline.serving.worker import Worker
 
@@ -49,7 +49,7 @@ class World:
         """Have so many jobs wait and run, and return how they ended."""
         self._did = list(did)
         for job, _ in zip(Job, did, strict=False):
-            self.book.want(Waiting(job=job))
+            self.book.want(QueuedRun(job=job))
         self._worker.run(self.ending)
         return [run.verdict for run in self.ended]
 
@@ -118,7 +118,7 @@ def test_a_lake_that_cannot_be_written_is_tried_again(world: World, monkeypatch:
         return FINE
 
     monkeypatch.setattr(worker, "_AGAIN_S", 0.001)
-    world.book.want(Waiting(job=Job.RECONCILE))
+    world.book.want(QueuedRun(job=Job.RECONCILE))
     monkeypatch.setattr(world.storage, "write", full)
     world._did = [done]
     world._worker.run(world.ending)
