@@ -32,7 +32,7 @@ _CONTENT_BYTES: Final = 16
 Stored = asyncio.Future[None]
 
 
-class Recent:
+class RecentIds:
     """Ids accepted lately, and those whose record is on its way to the disk right now.
 
     There are tens of thousands, so they are kept as bytes, in two generations: the older one is forgotten as soon as

@@ -55,7 +55,7 @@ _requests: Final = msgspec.msgpack.Decoder(_Request)
 _answers: Final = msgspec.msgpack.Decoder(list[_Answer | None] | None)
 
 
-class Forwarding:
+class OrderForwarder:
     """The way to the process that accepts a message: that of its destination's order, or the owner of its key."""
 
     def __init__(self, leaders: Leaders, chains: Chains, owners: KeyOwners, peers: Peers, clock: Clock) -> None:

@@ -37,7 +37,7 @@ from receiver.destinations import find_destination, no_producers
 from receiver.duplicates import (
     MOST_AHEAD,
     IdempotencyKeys,
-    Recent,
+    RecentIds,
     Stored,
     content_of,
     name_of,
@@ -47,8 +47,8 @@ from receiver.placement import Candidate, Place, Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.repetitions import Repetitions, newest_unstored
-from receiver.routing import HERE, Elsewhere, Route, split_by_route
-from receiver.strict_writing import Produced, StrictWriting
+from receiver.routing import HERE, OtherReceivers, Route, split_by_route
+from receiver.strict_writing import ProducedMessage, StrictWriting
 
 _MOMENT: Final = 0.1
 _PATIENCE: Final = 1.0
@@ -56,7 +56,7 @@ _SAID: Final = tuple(name for name in Message.__struct_fields__ if name in Draft
 _said: Final = operator.attrgetter(*_SAID)
 
 
-class _Fresh(NamedTuple):
+class _FreshMessage(NamedTuple):
     message: Message
     producer: int
     place: Place
@@ -64,7 +64,7 @@ class _Fresh(NamedTuple):
     content: bytes | None
     claim: Claim | None
 
-    def written_with(self, epoch: int) -> _Fresh:
+    def written_with(self, epoch: int) -> _FreshMessage:
         """Return it as a group of brokers holds it, with the epoch by which it is found there; 0 where none does."""
         if not epoch:
             return self
@@ -85,13 +85,13 @@ class _Call(NamedTuple):
     unchecked: AbstractSet[str]
     places: dict[str, Place]
     stored: Stored
-    fresh: list[_Fresh]
-    kept: dict[str, _Fresh]
+    fresh: list[_FreshMessage]
+    kept: dict[str, _FreshMessage]
     rooms: dict[str, Room]
     held_up: dict[str, BusError]
 
 
-class _Storing:
+class _StoringMessage:
     """A message on its way to the disk; what becomes of it is noted whether or not anybody still waits for it."""
 
     __slots__ = ("_message", "_note", "_waiter")
@@ -123,10 +123,10 @@ class Ingest:
         self,
         registry: Registry,
         configuration: Configuration,
-        elsewhere: Elsewhere,
+        elsewhere: OtherReceivers,
         strict: StrictWriting,
         placement: Placement,
-        recent: Recent,
+        recent: RecentIds,
         keys: IdempotencyKeys,
         claims: Claims | None,
         quotas: Quotas,
@@ -215,7 +215,7 @@ class Ingest:
         place = self._placement.of([Candidate(destination, len(payload), draft.deliver_at)])
         self._quotas.take(destination, principal, len(payload), place, {})
         record = _record(message, payload, place)
-        place.spool.append_with((record,), _Storing(message, partial(self._note, place), waiter))
+        place.spool.append_with((record,), _StoringMessage(message, partial(self._note, place), waiter))
 
     def _require_current(self) -> None:
         """Refuse what came before the configuration was too old, since its destination may be another one's now."""
@@ -339,7 +339,7 @@ class Ingest:
         claim = claim_of(message) if scope else None
         if claim is not None:
             self._keys.claim(scope, claim, call.stored)
-        call.fresh.append(_Fresh(message, draft.producer, place, record, content, claim))
+        call.fresh.append(_FreshMessage(message, draft.producer, place, record, content, claim))
         return Accepted(message.id, False, is_unchecked)
 
     def _known(self, message_id: str, content: bytes) -> Accepted:
@@ -369,8 +369,10 @@ class Ingest:
 
     async def _store(self, call: _Call) -> dict[str, BusError]:
         """Have what is fresh kept; return by id why not, of what no group of brokers holds for sure."""
-        epochs, refused = await self._strict.write([Produced(item.message, item.producer) for item in call.fresh])
-        held: dict[Place, list[_Fresh]] = {}
+        epochs, refused = await self._strict.write(
+            [ProducedMessage(item.message, item.producer) for item in call.fresh]
+        )
+        held: dict[Place, list[_FreshMessage]] = {}
         for item in call.fresh:
             if item.message.id not in refused:
                 held.setdefault(item.place, []).append(item.written_with(epochs.get(item.message.id, 0)))
@@ -419,7 +421,7 @@ class Ingest:
             self._publisher.count(message)
 
 
-def _names(fresh: Collection[_Fresh]) -> dict[bytes, bytes]:
+def _names(fresh: Collection[_FreshMessage]) -> dict[bytes, bytes]:
     """Return what messages repeat under, with what is said of each to the other processes."""
     names = {name_of(item.message.id): item.content for item in fresh if item.content is not None}
     claims = {

@@ -14,7 +14,7 @@ UNREACHABLE: Final = "?"
 _RECEIVER: Final = "receiver"
 
 
-class Crowd(Protocol):
+class ClusterMembers(Protocol):
     """The processes of the bus, as ``bus.cluster.members.Members`` has them."""
 
     @property
@@ -42,7 +42,7 @@ class KeyOwners:
     port share what they accepted, and are one owner.
     """
 
-    def __init__(self, members: Crowd) -> None:
+    def __init__(self, members: ClusterMembers) -> None:
         self._members = members
 
     def owner(self, scope: str) -> str:

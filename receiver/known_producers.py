@@ -26,7 +26,7 @@ _SOURCE: Final = SOURCE.encode()
 AGENT: Final = b"user-agent"
 
 
-class _Heard(NamedTuple):
+class _ProducerReport(NamedTuple):
     """The last word of a producer: what it is, of its queue if it told of one, and when (ms)."""
 
     agent: bytes
@@ -44,7 +44,7 @@ class KnownProducers:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._of: dict[str, dict[tuple[str, str], _Heard]] = {}
+        self._of: dict[str, dict[tuple[str, str], _ProducerReport]] = {}
         self._count = 0
 
     def note_batch(self, headers: Mapping[bytes, bytes], key: str, drafts: Sequence[Draft | BusError]) -> None:
@@ -64,7 +64,9 @@ class KnownProducers:
         name = (source[:_LONGEST], queue.id if queue is not None else agent.decode("latin-1"))
         those = self._of.setdefault(key, {})
         known = those.pop(name, None)
-        those[name] = _Heard(agent, queue, messages + (known.messages if known is not None else 0), self._clock.now())
+        those[name] = _ProducerReport(
+            agent, queue, messages + (known.messages if known is not None else 0), self._clock.now()
+        )
         if known is None:
             self._count += 1
             self._make_room(those)
@@ -93,7 +95,7 @@ class KnownProducers:
 
         return fill
 
-    def _make_room(self, those: dict[tuple[str, str], _Heard]) -> None:
+    def _make_room(self, those: dict[tuple[str, str], _ProducerReport]) -> None:
         fullest = those if len(those) > _OF_A_KEY else None
         if fullest is None and self._count > _MOST:
             fullest = max(self._of.values(), key=len)

@@ -23,7 +23,7 @@ LIMIT: Final = 4096
 _OWNER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
-class Leasing(Protocol):
+class LeaseKeeper(Protocol):
     """Who keeps the leases (`bus.transports.chains.chains.Chains`)."""
 
     async def produce(self, code: str, owner: str, takeover_after: float, epoch: int) -> Lease:
@@ -35,13 +35,13 @@ class Leasing(Protocol):
         ...
 
 
-class _Asked(msgspec.Struct):
+class _LeaseBody(msgspec.Struct):
     owner: str
     takeover_after: float = 0.0
     epoch: int = 0
 
 
-_asked: Final = msgspec.json.Decoder(_Asked)
+_asked: Final = msgspec.json.Decoder(_LeaseBody)
 
 
 class ProducersApp:
@@ -50,7 +50,7 @@ class ProducersApp:
     Both may be repeated. They are answered by the process that sends to the destination; another one says where it is.
     """
 
-    def __init__(self, leasing: Leasing, registry: Registry, keyring: Keyring) -> None:
+    def __init__(self, leasing: LeaseKeeper, registry: Registry, keyring: Keyring) -> None:
         self._leasing = leasing
         self._registry = registry
         self._keyring = keyring

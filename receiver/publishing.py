@@ -32,7 +32,7 @@ _ENDING: Final = 5.0
 """Seconds that a stop waits for what transports were just given; what they confirm later is published again."""
 
 
-class _Moved(NamedTuple):
+class _MoveResult(NamedTuple):
     """Whether ``some`` of the claimed records are safe elsewhere, how many are ``left``, and whether just for room."""
 
     some: bool
@@ -146,7 +146,7 @@ class SpoolPublisher:
         catalog = self._catalog
         return destination not in catalog.destinations and (self._registry.is_old or not catalog.has_left(destination))
 
-    async def _move(self, destination: Destination | None, records: list[Record]) -> _Moved:
+    async def _move(self, destination: Destination | None, records: list[Record]) -> _MoveResult:
         """Publish or schedule claimed records and ack what is safe."""
         now = self._clock.now()
         outgoing: list[tuple[Record, Outgoing]] = []
@@ -163,7 +163,7 @@ class SpoolPublisher:
         kept, lacks_room = await self._publish(destination, outgoing) if outgoing else (0, False)
         left = unscheduled + kept
         # Scheduled messages that wait for the store are claimed first again: by one message nothing else would be seen.
-        return _Moved(left < len(scheduled) + len(outgoing), left, lacks_room and not unscheduled)
+        return _MoveResult(left < len(scheduled) + len(outgoing), left, lacks_room and not unscheduled)
 
     async def _publish(
         self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]

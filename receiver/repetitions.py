@@ -17,7 +17,7 @@ from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool, decoded
 from bus.sentences import sentence
-from receiver.duplicates import IdempotencyKeys, Recent, Stored, content_of, name_of
+from receiver.duplicates import IdempotencyKeys, RecentIds, Stored, content_of, name_of
 
 _LOOK_AGAIN: Final = 0.005
 _PATIENCE: Final = 2.0
@@ -29,7 +29,7 @@ _MOST_BYTES: Final = 256 << 20
 _PAGE: Final = 64
 
 
-class Known(NamedTuple):
+class KnownNames(NamedTuple):
     """What ``Repetitions.known`` learned: names that its caller owns and settles, and keys that may be known elsewhere.
 
     ``unchecked`` keys are those of which the store did not say whether they were used.
@@ -52,7 +52,7 @@ class Repetitions:
 
     def __init__(
         self,
-        recent: Recent,
+        recent: RecentIds,
         keys: IdempotencyKeys,
         claims: Claims | None,
         is_strict: Callable[[str], bool],
@@ -83,11 +83,11 @@ class Repetitions:
             names |= {bytes.fromhex(scope): msgspec.json.encode(claim) for scope, claim in claims.items()}
             self._claims.recover(names)
 
-    async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> Known:
+    async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> KnownNames:
         """Recall what memory lacks of the drafts, and wait until nobody else is storing one of them.
 
-        Until the caller awaits something, ``Recent`` and ``IdempotencyKeys`` know all of them that were accepted, but
-        for those that are ``unchecked``.
+        Until the caller awaits something, ``RecentIds`` and ``IdempotencyKeys`` know all of them that were accepted,
+        but for those that are ``unchecked``.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Repetitions:
                 continue
             names = self._unknown(ids, keys)
             if self._claims is None or not names:
-                return Known(frozenset(), unchecked)
+                return KnownNames(frozenset(), unchecked)
             claimed = self._claims.claim(names, asked)
             self._note({names[name]: said for name, said in claimed.known.items()}, ids)
             is_late = self._clock.monotonic() > until
@@ -119,9 +119,9 @@ class Repetitions:
                 unchecked |= await self._recall(ids, keys, {names[name] for name in doubtful})
                 asked |= doubtful
             elif not claimed.storing:
-                return Known(frozenset(names.keys() - claimed.known.keys()), unchecked)
+                return KnownNames(frozenset(names.keys() - claimed.known.keys()), unchecked)
             elif is_late:  # nobody gets at the claims, and the store was asked
-                return Known(frozenset(), unchecked)
+                return KnownNames(frozenset(), unchecked)
             else:
                 await self._clock.sleep(_LOOK_AGAIN)
 

@@ -11,11 +11,11 @@ from bus.http.messages import PREFIX
 from bus.transports.publishing import DestinationPublisher
 from receiver.app import IngestApp
 from receiver.documented import PATHS
-from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.duplicates import IdempotencyKeys, RecentIds
 from receiver.endpoint import MessageEndpoint
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
-from receiver.forwarding import ACCEPT, KEYED, ForwardedApp, Forwarding
+from receiver.forwarding import ACCEPT, KEYED, ForwardedApp, OrderForwarder
 from receiver.ingest import Ingest
 from receiver.key_owners import KeyOwners
 from receiver.known_producers import KnownProducers
@@ -48,10 +48,10 @@ class ReceiverService:
         self._ingest = ingest = Ingest(
             registry,
             context.configuration,
-            Forwarding(context.leaders, context.chains, owners, context.peers, clock),
+            OrderForwarder(context.leaders, context.chains, owners, context.peers, clock),
             StrictWriting(context.chains),
             Placement(spool, context.router),
-            Recent(context.store, clock),
+            RecentIds(context.store, clock),
             IdempotencyKeys(context.store, clock),
             context.claims,
             Quotas(turned_away, clock),

@@ -26,7 +26,7 @@ class Route(NamedTuple):
 HERE: Final = Route()
 
 
-class Elsewhere(Protocol):
+class OtherReceivers(Protocol):
     """The other processes that accept messages."""
 
     def is_here(self, destination: str) -> bool:

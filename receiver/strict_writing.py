@@ -10,7 +10,7 @@ from bus.errors import BusError, NotLeader, TransportUnavailable
 from bus.sentences import sentence
 
 
-class Writing(Protocol):
+class StrictSenders(Protocol):
     """Who writes them (`bus.transports.chains.chains.Chains`)."""
 
     def is_strict(self, code: str) -> bool:
@@ -22,7 +22,7 @@ class Writing(Protocol):
         ...
 
 
-class Produced(NamedTuple):
+class ProducedMessage(NamedTuple):
     """A message, and the epoch of the producer that sends alone to its destination; 0 for a plain one."""
 
     message: Message
@@ -39,14 +39,14 @@ class Written(NamedTuple):
 class StrictWriting:
     """Has what one call accepts written, of each destination and producer in order."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: StrictSenders) -> None:
         self._writing = writing
 
     def is_strict(self, code: str) -> bool:
         """Whether a destination keeps a strict order."""
         return self._writing.is_strict(code)
 
-    async def write(self, produced: Sequence[Produced]) -> Written:
+    async def write(self, produced: Sequence[ProducedMessage]) -> Written:
         """Have messages written, but for those of other destinations, of which nothing is said."""
         groups: dict[tuple[str, int], list[Message]] = {}
         for message, producer in produced:

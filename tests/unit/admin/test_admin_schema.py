@@ -30,10 +30,10 @@ from bus.serving import Gateway
 from bus.transports.publishing import DestinationPublisher
 from receiver.app import IngestApp
 from receiver.documented import PATHS
-from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.duplicates import IdempotencyKeys, RecentIds
 from receiver.events_app import PATH as EVENTS_PATH
 from receiver.events_app import EventsApp
-from receiver.forwarding import Forwarding
+from receiver.forwarding import OrderForwarder
 from receiver.ingest import Ingest
 from receiver.key_owners import KeyOwners
 from receiver.known_producers import KnownProducers
@@ -84,13 +84,13 @@ async def _make() -> tuple[Gateway, str, dict[str, str]]:
     spool = context.spools["receiver"]
     publishing = DestinationPublisher(context.router, context.events, context.clock)
     publisher = SpoolPublisher(context.registry, publishing, spool, context.store, context.clock)
-    recent, keys = Recent(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
+    recent, keys = RecentIds(context.store, context.clock), IdempotencyKeys(context.store, context.clock)
     quotas, placement = Quotas(TurnedAway(context.clock), context.clock), Placement(spool, context.router)
     ingest = IngestApp(
         Ingest(
             context.registry,
             context.configuration,
-            Forwarding(context.leaders, context.chains, KeyOwners(context.members), context.peers, context.clock),
+            OrderForwarder(context.leaders, context.chains, KeyOwners(context.members), context.peers, context.clock),
             StrictWriting(context.chains),
             placement,
             recent,

@@ -27,15 +27,15 @@ from bus.testing.transport import MemoryTransport
 from bus.transports.publishing import DestinationPublisher
 from bus.transports.router import TransportRouter
 from receiver.app import IngestApp
-from receiver.duplicates import IdempotencyKeys, Recent
+from receiver.duplicates import IdempotencyKeys, RecentIds
 from receiver.ingest import Ingest
 from receiver.known_producers import KnownProducers
 from receiver.placement import Placement
 from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
-from receiver.routing import HERE, Elsewhere, Route
-from receiver.strict_writing import StrictWriting, Writing
+from receiver.routing import HERE, OtherReceivers, Route
+from receiver.strict_writing import StrictSenders, StrictWriting
 from receiver.turned_away import TurnedAway
 from tests.harness.gated_spool import GatedSpool
 
@@ -95,8 +95,8 @@ class World:
         self.old = False
         self.claims: Claims | None = None
         self.configuration: Configuration = OneProcess()
-        self.elsewhere: Elsewhere = Alone()
-        self.chains: Writing = without_groups(self.store, self.clock)
+        self.elsewhere: OtherReceivers = Alone()
+        self.chains: StrictSenders = without_groups(self.store, self.clock)
         self.registry = Registry(self.store, SecretBox(None), lambda: self.old)
         self.registry.listen(self.router.apply)
         self.keyring = Keyring(self.store, self.clock.now)
@@ -118,7 +118,7 @@ class World:
             self.elsewhere,
             StrictWriting(self.chains),
             Placement(self.spool, self.router),
-            Recent(self.store, self.clock),
+            RecentIds(self.store, self.clock),
             IdempotencyKeys(self.store, self.clock),
             self.claims,
             Quotas(self.turned_away, self.clock),

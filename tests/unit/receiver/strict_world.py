@@ -21,7 +21,7 @@ from bus.testing.cluster import alone, leading
 from bus.transports.chains.chains import Chains
 from bus.transports.chains.transport import ChainTransport
 from bus.transports.router import TransportRouter
-from receiver.forwarding import Forwarding
+from receiver.forwarding import OrderForwarder
 from receiver.key_owners import KeyOwners
 from receiver.producers_app import PREFIX as PRODUCERS
 from receiver.producers_app import ProducersApp
@@ -39,7 +39,7 @@ class StrictWorld(World):
         self.registry._listeners[:] = [self.router.apply, self.chains.apply]
         members = alone(store, clock)
         leaders = leading(store, members, clock)
-        self.elsewhere = Forwarding(leaders, self.chains, KeyOwners(members), None, clock)  # type: ignore[arg-type]
+        self.elsewhere = OrderForwarder(leaders, self.chains, KeyOwners(members), None, clock)  # type: ignore[arg-type]
         self.restart()
         self.producers = ProducersApp(self.chains, self.registry, self.keyring)
 

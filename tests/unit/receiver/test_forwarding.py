@@ -24,7 +24,7 @@ from bus.security.principals import ANYONE, Principal
 from bus.security.secrets import SecretBox
 from bus.testing.cluster import without_groups
 from receiver.duplicates import scope_of
-from receiver.forwarding import ForwardedApp, Forwarding
+from receiver.forwarding import ForwardedApp, OrderForwarder
 from receiver.key_owners import KeyOwners
 from tests.harness.gated_spool import once
 from tests.unit.receiver.receiver_world import World
@@ -82,7 +82,7 @@ class Cluster:
         self.owners = [KeyOwners(crowd) for crowd in self.crowds]
         for world, leaders, owners in zip((self.first, self.second), self.leaders, self.owners, strict=True):
             chains = without_groups(world.store, world.clock)
-            world.elsewhere = Forwarding(leaders, chains, owners, self.network, world.clock)  # type: ignore[arg-type]
+            world.elsewhere = OrderForwarder(leaders, chains, owners, self.network, world.clock)  # type: ignore[arg-type]
             world.restart()
 
     async def begin(self) -> None:

@@ -13,13 +13,13 @@ from bus.domain.times import DAY
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
 from bus.testing.writes import message, outcome
-from receiver.duplicates import _RECENT, MOST_AHEAD, Recent, content_of
+from receiver.duplicates import _RECENT, MOST_AHEAD, RecentIds, content_of
 
 CONTENT = content_of("orders", b"{}")
 MOST_BYTES = 200  # of one id
 
 
-def accepted(recent: Recent, count: int, first: int = 0) -> list[str]:
+def accepted(recent: RecentIds, count: int, first: int = 0) -> list[str]:
     """Have so many ids accepted, one each millisecond."""
     loop = asyncio.get_running_loop()
     ids = [new_id(first + number) for number in range(count)]
@@ -31,7 +31,7 @@ def accepted(recent: Recent, count: int, first: int = 0) -> list[str]:
 
 async def test_the_later_half_is_known_and_the_store_is_asked_for_the_others() -> None:
     clock = ManualClock(0)
-    recent = Recent(MemoryStore(), clock)
+    recent = RecentIds(MemoryStore(), clock)
     clock.jump(4 * _RECENT)
     ids = accepted(recent, 3 * _RECENT)
     assert all(recent.knows(one) for one in ids[-_RECENT // 2 :])
@@ -41,7 +41,7 @@ async def test_the_later_half_is_known_and_the_store_is_asked_for_the_others() -
 
 
 async def test_what_is_on_its_way_is_not_forgotten() -> None:
-    recent, stored = Recent(MemoryStore(), ManualClock(0)), asyncio.get_running_loop().create_future()
+    recent, stored = RecentIds(MemoryStore(), ManualClock(0)), asyncio.get_running_loop().create_future()
     slow = new_id(1)
     recent.begin(slow, CONTENT, stored)
     accepted(recent, 2 * _RECENT, first=2)
@@ -52,7 +52,7 @@ async def test_what_is_on_its_way_is_not_forgotten() -> None:
 
 
 async def test_an_id_that_could_not_be_stored_is_taken_back() -> None:
-    recent = Recent(MemoryStore(), ManualClock(0))
+    recent = RecentIds(MemoryStore(), ManualClock(0))
     recent.begin(one := new_id(1), CONTENT, asyncio.get_running_loop().create_future())
     recent.forget(one)
     assert not recent.knows(one)
@@ -64,7 +64,7 @@ async def test_an_outcome_alone_says_of_no_message_with_a_strict_order_that_it_w
     store, clock = MemoryStore(), ManualClock(0)
     sent = message(1)
     await store.write([outcome(sent, "billing", Status.DELIVERED)])
-    recent = Recent(store, clock)
+    recent = RecentIds(store, clock)
     await recent.recall({sent.id: is_strict})
     assert recent.knows(sent.id) is not is_strict
     await store.write([sent])
@@ -73,7 +73,7 @@ async def test_an_outcome_alone_says_of_no_message_with_a_strict_order_that_it_w
 
 
 async def test_an_id_takes_few_bytes() -> None:
-    recent = Recent(MemoryStore(), ManualClock(0))
+    recent = RecentIds(MemoryStore(), ManualClock(0))
     tracemalloc.start()
     try:
         accepted(recent, _RECENT // 4)
@@ -85,7 +85,7 @@ async def test_an_id_takes_few_bytes() -> None:
 
 async def test_ids_of_a_clock_that_was_ahead_are_asked_for_and_those_that_come_after_it_are_not() -> None:
     clock = ManualClock(DAY)
-    recent = Recent(MemoryStore(), clock)
+    recent = RecentIds(MemoryStore(), clock)
     clock.jump(3 * _RECENT)
     ids = accepted(recent, 3 * _RECENT, first=DAY)
     clock.jump(-DAY)
@@ -97,7 +97,7 @@ async def test_ids_of_a_clock_that_was_ahead_are_asked_for_and_those_that_come_a
 
 async def test_ids_of_an_earlier_life_are_asked_for_after_the_clock_was_put_back_for_a_moment() -> None:
     clock = ManualClock(DAY)
-    recent = Recent(MemoryStore(), clock)
+    recent = RecentIds(MemoryStore(), clock)
     earlier = new_id(DAY - 1)
     clock.jump(-DAY // 2)
     assert recent.is_doubtful(earlier)
@@ -107,7 +107,7 @@ async def test_ids_of_an_earlier_life_are_asked_for_after_the_clock_was_put_back
 
 async def test_the_store_is_not_asked_for_everybody_because_one_producer_is_ahead() -> None:
     clock = ManualClock(DAY)
-    recent = Recent(MemoryStore(), clock)
+    recent = RecentIds(MemoryStore(), clock)
     ahead = accepted(recent, 10, first=DAY + MOST_AHEAD - 20)
     for _ in range(4):
         accepted(recent, _RECENT // 2, first=clock.now())
@@ -118,7 +118,7 @@ async def test_the_store_is_not_asked_for_everybody_because_one_producer_is_ahea
 
 async def test_ids_that_are_nearly_all_ahead_are_forgotten_and_asked_for() -> None:
     clock = ManualClock(DAY)
-    recent = Recent(MemoryStore(), clock)
+    recent = RecentIds(MemoryStore(), clock)
     ids = accepted(recent, 2 * _RECENT, first=DAY + MOST_AHEAD - 2 * _RECENT)
     assert sum(map(recent.knows, ids)) <= _RECENT
     assert all(recent.knows(one) or recent.is_doubtful(one) for one in ids)
