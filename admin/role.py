@@ -12,18 +12,18 @@ from admin.housekeeping import keep_house
 from admin.on_demand import OnDemand
 from admin.pages.site import ROOT, Site
 from admin.services import AdminServices
-from bus.bootstrap import Context, Introspection, Offers
+from bus.bootstrap import Context, Introspection, RoleServices
 from bus.http.asgi import Field
 
 
 class AdminService:
     """The admin API, the pages on it, the runner of bulk resends, and housekeeping."""
 
-    def __init__(self, context: Context, offered: Offers) -> None:
+    def __init__(self, context: Context, offered: RoleServices) -> None:
         self._services = AdminServices(context, Introspection(context, offered))
         api = OnDemand(self._make_api)
         self._site = Site(self._services, api)
-        self.offers = Offers(
+        self.offers = RoleServices(
             routes={
                 "/api": api,
                 "/openapi.json": OnDemand(self._make_document),

@@ -30,7 +30,7 @@ from bus.cluster.pipeline_documents import PipelineDocuments
 from bus.domain.destination import Ordering
 from bus.domain.ordering.reordering import check_reorder
 from bus.observing.configured import rulebook_of
-from bus.observing.observatory import Observatory
+from bus.observing.observatory import ClusterStatus
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.login import Login
@@ -50,7 +50,7 @@ class AdminServices:
         self.resender = Resender(context.store, context.registry, context.clock, context.due)
         self.rollups = RollupReader(context.store, context.clock)
         self.book = rulebook_of(context.settings)
-        self.observatory = Observatory(context, introspection, self.rollups, self.book)
+        self.observatory = ClusterStatus(context, introspection, self.rollups, self.book)
         self.alarms = AlarmDocuments(context.store)
         self.findings = FindingDocuments(context.store)
         self.pipeline = PipelineDocuments(context.store)

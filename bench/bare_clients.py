@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import aio_pika
 from aiokafka import AIOKafkaProducer
 
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.settings import Settings
 from bus.transports.kafka.names import topic_of
 from bus.transports.nsq.config import NsqdAddress, parse_nsqd
 from bus.transports.rabbitmq.names import exchange_of
 
-Publish = Callable[[Sequence[Outgoing]], Coroutine[Any, Any, None]]
+Publish = Callable[[Sequence[OutgoingMessage]], Coroutine[Any, Any, None]]
 PERSISTENT = 2
 
 
@@ -40,7 +40,7 @@ async def _kafka(settings: Settings, code: str) -> AsyncIterator[Publish]:
     servers = settings.kafka_bootstrap
     async with AIOKafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=True) as producer:
 
-        async def publish(batch: Sequence[Outgoing]) -> None:
+        async def publish(batch: Sequence[OutgoingMessage]) -> None:
             await asyncio.gather(*[await producer.send(topic, item.message.body) for item in batch])
 
         yield publish
@@ -53,7 +53,7 @@ async def _rabbitmq(settings: Settings, code: str) -> AsyncIterator[Publish]:
         channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         exchange = await channel.get_exchange(exchange_of(code))
 
-        async def publish(batch: Sequence[Outgoing]) -> None:
+        async def publish(batch: Sequence[OutgoingMessage]) -> None:
             messages = [aio_pika.Message(item.message.body, delivery_mode=PERSISTENT) for item in batch]
             await asyncio.gather(*[exchange.publish(message, "", mandatory=True) for message in messages])
 
@@ -68,7 +68,7 @@ async def _nsq(settings: Settings, code: str) -> AsyncIterator[Publish]:
         turn = cycle(nsqds)
         command = f"MPUB {code}\n".encode()
 
-        async def publish(batch: Sequence[Outgoing]) -> None:
+        async def publish(batch: Sequence[OutgoingMessage]) -> None:
             bodies = [item.message.body for item in batch]
             parts = [part for body in bodies for part in (struct.pack(">I", len(body)), body)]
             content = struct.pack(">I", len(bodies)) + b"".join(parts)

@@ -21,7 +21,7 @@ from bench.publishing import opened
 from bench.report import Row
 from bench.run import Run
 from bus.domain.message import encode_message
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.settings import Settings
 from bus.testing.writes import message
 from tests.harness.process import Child, module
@@ -39,7 +39,7 @@ CHANNEL: Final = "one"
 class Side(NamedTuple):
     """A client: publishes a batch, and consumes and finishes so many messages."""
 
-    publish: Callable[[Sequence[Outgoing]], Awaitable[None]]
+    publish: Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
     consume: Callable[[int], Awaitable[None]]
 
 
@@ -84,7 +84,7 @@ async def _ansq(nsqd: str) -> AsyncIterator[Side]:
     address = nsqd.partition("/")[0]
     writer = await ansq.create_writer(nsqd_tcp_addresses=[address])
 
-    async def publish(batch: Sequence[Outgoing]) -> None:
+    async def publish(batch: Sequence[OutgoingMessage]) -> None:
         await writer.mpub(TOPIC, *[item.payload for item in batch])
 
     async def consume(count: int) -> None:
@@ -105,7 +105,7 @@ async def _ansq(nsqd: str) -> AsyncIterator[Side]:
 async def _rates(nsqd: str, count: int) -> dict[str, float]:
     """Return messages a second: each side publishes, and consumes what it has published, before the other does."""
     messages = [message(n, destination=TOPIC, body=body_of(FIRST_SEQ + n, BODY_BYTES)) for n in range(count)]
-    outgoing = [Outgoing(one, encode_message(one)) for one in messages]
+    outgoing = [OutgoingMessage(one, encode_message(one)) for one in messages]
     found: dict[str, float] = {}
     for name, open_side in (("ours", _ours), ("ansq", _ansq)):
         async with asyncio.timeout(WITHIN), open_side(nsqd) as side:

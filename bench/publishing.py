@@ -24,7 +24,7 @@ from bus.clock import SystemClock
 from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Outgoing, Transport
+from bus.ports.transport import OutgoingMessage, Transport
 from bus.settings import Settings
 from bus.testing.quarantine import ForbiddenQuarantine
 from bus.testing.writes import message
@@ -45,7 +45,7 @@ async def opened(name: str, settings: Settings) -> AsyncIterator[tuple[Publish, 
         if transport.name == name
     ]
 
-    async def publish(batch: Sequence[Outgoing]) -> None:
+    async def publish(batch: Sequence[OutgoingMessage]) -> None:
         confirmed = await transport.publish(batch)
         if not all(confirmed):
             raise RuntimeError(f"{name}: {confirmed.count(False)} of {len(batch)} messages were not confirmed")
@@ -61,7 +61,7 @@ async def opened(name: str, settings: Settings) -> AsyncIterator[tuple[Publish, 
         await transport.close()
 
 
-async def seconds(publish: Publish, messages: Sequence[Outgoing], batch: int) -> float:
+async def seconds(publish: Publish, messages: Sequence[OutgoingMessage], batch: int) -> float:
     """Return how long it takes to publish messages; raises ``TimeoutError`` after a while."""
     started = time.perf_counter()
     async with asyncio.timeout(TURN_WITHIN):
@@ -71,7 +71,7 @@ async def seconds(publish: Publish, messages: Sequence[Outgoing], batch: int) ->
 
 
 async def rates(
-    sides: dict[str, Publish], messages: Sequence[Outgoing], batch: int, windows: int
+    sides: dict[str, Publish], messages: Sequence[OutgoingMessage], batch: int, windows: int
 ) -> dict[str, list[float]]:
     """Return the messages a second of each side, window by window; in each, every side publishes all messages."""
     found: dict[str, list[float]] = {name: [] for name in sides}
@@ -93,7 +93,7 @@ async def measure(name: str, settings: Settings, count: int, windows: int) -> di
     """Return the rates of the transport and of the bare client by the size of a batch."""
     numbers = range(math.ceil(count / TURN) * TURN)
     messages = [message(n, destination=CODE, body=body_of(FIRST_SEQ + n, BODY_BYTES)) for n in numbers]
-    outgoing = [Outgoing(one, encode_message(one)) for one in messages]
+    outgoing = [OutgoingMessage(one, encode_message(one)) for one in messages]
     found = {}
     async with opened(name, settings) as (ours, _), BARE_CLIENTS[name].open(settings, CODE) as theirs:
         for batch in BATCHES:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -28,12 +28,13 @@ _replaced: Final[dict[str, float]] = {}  # by the name of a client, until when t
 end_process: Final = os._exit  # nothing is waited for: what should end is what hangs
 
 
-def replaced() -> Said:
+def replaced() -> AnyText:
     """Return which clients of this process were replaced within the last minute; empty for none."""
     for name in [name for name, until in _replaced.items() if time.monotonic() >= until]:
         del _replaced[name]
     return joined(
-        sentence("{client}: calls neither ended nor failed; the client was replaced", client=name) for name in _replaced
+        localized("{client}: calls neither ended nor failed; the client was replaced", client=name)
+        for name in _replaced
     )
 
 

@@ -22,7 +22,7 @@ Advance = Callable[[int], None]
 """Is told how many bytes more are done."""
 
 
-class Still:
+class SqliteSnapshot:
     """A database at one moment: from ``hold`` on it stays what it was then for whoever reads it here.
 
     Its file is not written and nobody waits; only its log cannot be emptied before this is closed.

@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 
 class BusError(Exception):
@@ -63,7 +63,7 @@ class BusError(Exception):
 
     retriable: ClassVar[bool] = False
 
-    def __init__(self, message: Said, *, hint: Said = "") -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "") -> None:
         super().__init__(str(message))
         self.hint = str(hint)
         self.said = message
@@ -77,7 +77,7 @@ class ConfigurationError(BusError):
 class InvalidMessage(BusError):
     """The message cannot be accepted as it is, now or later."""
 
-    def __init__(self, message: Said, *, hint: Said = "", field: str = "") -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", field: str = "") -> None:
         super().__init__(message, hint=hint)
         self.field = field
 
@@ -151,7 +151,7 @@ class Conflict(StoreError):
 class ReceiverError(BusError):
     """A request to a receiver failed."""
 
-    def __init__(self, message: Said, *, hint: Said = "", status: int | None = None) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", status: int | None = None) -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
@@ -178,7 +178,7 @@ class QuotaUsedUp(BusError):
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", field: str = "destination", wait: float = 1.0) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", field: str = "destination", wait: float = 1.0) -> None:
         super().__init__(message, hint=hint)
         self.field = field
         self.wait = max(1, math.ceil(wait))
@@ -189,7 +189,7 @@ class EventsUnavailable(BusError):
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", status: int = 503) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", status: int = 503) -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
@@ -199,7 +199,7 @@ class PeerUnavailable(BusError):
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", indeterminate: bool = False) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", indeterminate: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.indeterminate = indeterminate
 
@@ -212,7 +212,7 @@ class NotLeader(BusError):
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", url: str = "", wait: int = 1) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", url: str = "", wait: int = 1) -> None:
         super().__init__(message, hint=hint)
         self.url = url
         self.wait = wait
@@ -223,7 +223,7 @@ class LeaseLost(NotLeader):
 
     retriable = False
 
-    def __init__(self, message: Said, *, hint: Said = "") -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "") -> None:
         super().__init__(message, hint=hint, wait=0)
 
 
@@ -233,7 +233,7 @@ class Unconfirmed(BusError):
     Do not send it again: that would create another message. ``id`` is the message's.
     """
 
-    def __init__(self, message: Said, *, hint: Said = "", id: str = "") -> None:  # noqa: A002
+    def __init__(self, message: AnyText, *, hint: AnyText = "", id: str = "") -> None:  # noqa: A002
         super().__init__(message, hint=hint)
         self.id = id
 
@@ -241,7 +241,9 @@ class Unconfirmed(BusError):
 class RefusedElsewhere(BusError):
     """The leader of a strictly ordered destination rejected a message; the fields are those of its problem document."""
 
-    def __init__(self, message: Said, *, hint: Said = "", status: int = 503, field: str = "", wait: int = 0) -> None:
+    def __init__(
+        self, message: AnyText, *, hint: AnyText = "", status: int = 503, field: str = "", wait: int = 0
+    ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.field = field
@@ -261,7 +263,7 @@ class EgressDenied(BusError):
 class AccessDenied(BusError):
     """The key or user is missing or wrong (``status`` 401), or lacks the permission (403)."""
 
-    def __init__(self, message: Said, *, hint: Said = "", status: int = 403) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", status: int = 403) -> None:
         super().__init__(message, hint=hint)
         self.status = status
 
@@ -271,6 +273,6 @@ class TooManyAttempts(AccessDenied):
 
     retriable = True
 
-    def __init__(self, message: Said, *, hint: Said = "", wait: float = 1.0) -> None:
+    def __init__(self, message: AnyText, *, hint: AnyText = "", wait: float = 1.0) -> None:
         super().__init__(message, hint=hint, status=429)
         self.wait = math.ceil(wait)

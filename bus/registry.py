@@ -16,7 +16,7 @@ from bus.domain.subscription import Secret, Subscription
 from bus.errors import NotFound
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.stores.changed_documents import ChangedDocuments
 from bus.stores.snapshot import NOTE, PutBack, decode_note
 
@@ -80,11 +80,11 @@ class Registry:
         return self._is_old()
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """What a person has to choose, since the store was found emptied; empty when there is nothing."""
         if self.put_back is None:
             return ""
-        return sentence(
+        return localized(
             "the store had lost the configuration; {count} documents were put back from what was kept on disk: say "
             "bus doctor --keep-configuration, or --accept-empty-store if it was meant to be empty",
             count=len(self.put_back.documents),
@@ -139,8 +139,8 @@ class Registry:
         found = self.catalog.destinations.get(code)
         if found is None:
             raise NotFound(
-                sentence("there is no destination {code}", code=repr(code)),
-                hint=sentence("make it with: {command}", command=f"bus destination set {code}"),
+                localized("there is no destination {code}", code=repr(code)),
+                hint=localized("make it with: {command}", command=f"bus destination set {code}"),
             )
         return found
 
@@ -149,10 +149,10 @@ class Registry:
         found = self.catalog.subscriptions.get((destination, name))
         if found is None:
             raise NotFound(
-                sentence(
+                localized(
                     "there is no subscription {name} of {destination}", name=repr(name), destination=repr(destination)
                 ),
-                hint=sentence(
+                hint=localized(
                     "make it with: {command}", command=f"bus subscription set {destination} {name} --url URL"
                 ),
             )

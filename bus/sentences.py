@@ -10,7 +10,7 @@ import msgspec
 _MOST_JOINED: Final = 10
 
 
-class Sentence(msgspec.Struct, frozen=True):
+class LocalizedText(msgspec.Struct, frozen=True):
     """An English sentence; ``str()`` fills the values in.
 
     Attributes
@@ -22,47 +22,47 @@ class Sentence(msgspec.Struct, frozen=True):
     """
 
     template: str
-    values: Mapping[str, str | int | Sentence] = {}
+    values: Mapping[str, str | int | LocalizedText] = {}
 
     def __str__(self) -> str:
         """Return it in English."""
         return self.template.format(**self.values) if self.values else self.template
 
 
-Said = str | Sentence
+AnyText = str | LocalizedText
 """What is told: a sentence of the bus, or words of others, which stay as they are in any language."""
 
 
-def sentence(template: str, /, **values: int | Said) -> Sentence:
+def localized(template: str, /, **values: int | AnyText) -> LocalizedText:
     """Return a sentence."""
-    return Sentence(template, values)
+    return LocalizedText(template, values)
 
 
-def sentence_of(said: Said) -> Sentence | None:
+def localized_text_of(said: AnyText) -> LocalizedText | None:
     """Return the sentence, which can be translated; None for words that are not the bus's own."""
-    return said if isinstance(said, Sentence) else None
+    return said if isinstance(said, LocalizedText) else None
 
 
-def joined(parts: Iterable[Said]) -> Said:
+def joined(parts: Iterable[AnyText]) -> AnyText:
     """Return several as one, with semicolons between: some, and how many more there are; an empty text for none."""
     found = list(parts)
-    whole: Said = ""
+    whole: AnyText = ""
     for part in found[:_MOST_JOINED]:  # each is inside the next
-        whole = sentence("{first}; {second}", first=whole, second=part) if whole else part
+        whole = localized("{first}; {second}", first=whole, second=part) if whole else part
     left = len(found) - _MOST_JOINED
-    return sentence("{names} and {count} more", names=whole, count=left) if left > 0 else whole
+    return localized("{names} and {count} more", names=whole, count=left) if left > 0 else whole
 
 
-def listed(names: Sequence[str], most: int) -> Said:
+def listed(names: Sequence[str], most: int) -> AnyText:
     """Return the first names, ``most`` of them, and how many more there are."""
     first = ", ".join(names[:most])
-    return sentence("{names} and {count} more", names=first, count=len(names) - most) if len(names) > most else first
+    return localized("{names} and {count} more", names=first, count=len(names) - most) if len(names) > most else first
 
 
-def said_by(error: Exception) -> Said:
+def text_of_error(error: Exception) -> AnyText:
     """Return what an error was made with: the sentence of ``ValueError(sentence("..."))``, or else its text."""
     first = error.args[0] if error.args else ""
-    return first if isinstance(first, Sentence) else str(error)
+    return first if isinstance(first, LocalizedText) else str(error)
 
 
 def N_(template: str) -> str:  # noqa: N802 - what gettext calls it

@@ -10,18 +10,18 @@ from typing import Final
 
 import msgspec
 
-from bus.cluster.waiting import Waiting
+from bus.cluster.waiting import ClusterBacklog
 from bus.domain.delivery.delivery import Compensation, Delivery
 from bus.domain.delivery.leases import lease_time
 from bus.domain.message import Message, decode_message
 from bus.domain.tracing import events as events_of
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.ports.dispatching import Dispatching
+from bus.ports.dispatching import LocalDispatcher
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import DeliveryKey, Store
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
@@ -51,11 +51,11 @@ class Compensator:
         store: Store,
         registry: Registry,
         publisher: DestinationPublisher,
-        dispatching: Dispatching,
+        dispatching: LocalDispatcher,
         events: Events,
         clock: Clock,
         owner: str,
-        waiting: Waiting,
+        waiting: ClusterBacklog,
         due: asyncio.Event,
         spans: Spans = NO_SPANS,
     ) -> None:
@@ -156,7 +156,9 @@ class Compensator:
             if message is None:
                 continue
             started = self._clock.now()
-            (confirmed,) = await self._publisher.publish(destination, [Outgoing(message, row.message)], _settled_later)
+            (confirmed,) = await self._publisher.publish(
+                destination, [OutgoingMessage(message, row.message)], _settled_later
+            )
             if confirmed:
                 self._events.emit(events_of.handed_on(message, self._clock.now()))
                 self._spans.handed(_delivery(row, message), started)

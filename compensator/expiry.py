@@ -11,7 +11,7 @@ from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
 from bus.ports.clock import Clock
 from bus.ports.store import Store
-from bus.sentences import Said, listed, sentence
+from bus.sentences import AnyText, listed, localized
 from bus.stores.rollups import RollupReader
 from bus.telemetry.outage import Outage
 from compensator.believed import BelievedTime
@@ -42,11 +42,11 @@ class Expiry:
         self._kept: list[str] = []
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Which partitions are past their retention and kept by unfinished work; empty for none."""
         if not self._kept:
             return ""
-        return sentence(
+        return localized(
             "past the retention, kept by unfinished deliveries: {names}", names=listed(self._kept, _MOST_NAMED)
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.bootstrap import Context, Offers
+from bus.bootstrap import Context, RoleServices
 from bus.cluster.handover import RemoteDispatching
-from bus.cluster.waiting import Waiting
+from bus.cluster.waiting import ClusterBacklog
 from bus.stores.cancellations import Cancellations
 from bus.transports.publishing import DestinationPublisher
 from compensator.cancellation import Cancellation
@@ -20,9 +20,9 @@ from compensator.stuck import StuckSearch
 class CompensatorService:
     """What runs by the clock: due and stuck deliveries, cancellation, retention, former transports."""
 
-    def __init__(self, context: Context, offered: Offers) -> None:
+    def __init__(self, context: Context, offered: RoleServices) -> None:
         store, registry, transports, clock = context.store, context.registry, context.router, context.clock
-        waiting = Waiting(context.members, context.spools)
+        waiting = ClusterBacklog(context.members, context.spools)
         publisher = DestinationPublisher(transports, context.events, clock, context.spans)
         dispatching = offered.dispatching or RemoteDispatching(context.members, context.peers, clock)
         self._compensator = Compensator(
@@ -42,7 +42,7 @@ class CompensatorService:
         self._cancellation = Cancellation(store, registry, clock, Cancellations(store, context.rollups, context.events))
         self._former_transports = FormerTransports(registry, transports, clock)
         self._rewinding = ClockRewind(store, context.members, clock)
-        self.offers = Offers(
+        self.offers = RoleServices(
             conditions={"stuck": lambda: self._stuck.trouble, "retention": lambda: self._expiry.trouble},
             async_meters=(self._compensator.measure,),
         )

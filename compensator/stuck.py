@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from bus.cluster.waiting import Waiting
+from bus.cluster.waiting import ClusterBacklog
 from bus.domain.delivery.delivery import Origin, untried_row
 from bus.domain.destination import Ordering
 from bus.domain.subscription import Subscription
@@ -14,7 +14,7 @@ from bus.domain.times import SKEW
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
-from bus.sentences import Said, listed, sentence
+from bus.sentences import AnyText, listed, localized
 from bus.telemetry.outage import Outage
 from bus.transports.router import Lags, TransportRouter
 from compensator.believed import BelievedTime
@@ -45,7 +45,7 @@ class StuckSearch:
     """
 
     def __init__(
-        self, store: Store, registry: Registry, router: TransportRouter, waiting: Waiting, clock: Clock
+        self, store: Store, registry: Registry, router: TransportRouter, waiting: ClusterBacklog, clock: Clock
     ) -> None:
         self._store = store
         self._registry = registry
@@ -57,7 +57,7 @@ class StuckSearch:
         self._turn = 0
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Which subscriptions were not searched for longer than their ``stuck_after``; empty for none."""
         now, subscriptions = self._clock.monotonic(), self._registry.catalog.subscriptions
         names = [
@@ -67,7 +67,7 @@ class StuckSearch:
         ]
         if not names:
             return ""
-        return sentence(
+        return localized(
             "deliveries of {names} are not looked for where a broker lost them, until what waits for them from a clock "
             "that was ahead is delivered or that time has come",
             names=listed(names, _MOST_NAMED),

@@ -16,12 +16,12 @@ from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.leases import start_within
-from bus.domain.delivery.shares import Reshared, Shares
+from bus.domain.delivery.shares import ShareChanges, Shares
 from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
 from bus.domain.subscription import LONGEST_TIMEOUT, Subscription
-from bus.ports.sampling import PERMIT_PATIENCE, Sampled
+from bus.ports.sampling import PERMIT_PATIENCE, SampleResult
 from bus.ports.transport import Lag
 from bus.transports.merged import MergedConsumer
 from bus.transports.router import TransportRouter
@@ -98,7 +98,7 @@ class Dispatcher:
         self._catalog = Catalog()
         # Subscriptions whose workers do not follow the current catalog and shares yet.
         self._behind: set[tuple[str, str]] = set()
-        self._reshared = Reshared(shares)
+        self._reshared = ShareChanges(shares)
         self._running: dict[tuple[str, str], _RunningWorker] = {}
         # Subscriptions whose workers have deliveries, and those whose workers have become idle since the last look.
         self._active: set[tuple[str, str]] = set()
@@ -367,19 +367,19 @@ class Dispatcher:
         is_alone = destination is not None and destination.ordering is not Ordering.NONE
         return self._share(configured) if is_alone else self._dependencies.slots.part(self._share(configured))
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
-        """POST a message to a subscriber once, see ``bus.ports.sampling.Sampling``."""
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
+        """POST a message to a subscriber once, see ``bus.ports.sampling.SamplePoster``."""
         key = (message.destination, subscription)
         running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
         if running is None or configured is None or not self._share(configured):
-            return Sampled(
+            return SampleResult(
                 refused=f"the dispatcher on {self._dependencies.node} has no share of the permits of {'/'.join(key)}"
             )
         trial = await running.worker.sample(message)
         if trial is None:
-            return Sampled(refused=f"no permit of {'/'.join(key)} became free within {PERMIT_PATIENCE:g} s")
+            return SampleResult(refused=f"no permit of {'/'.join(key)} became free within {PERMIT_PATIENCE:g} s")
         result = trial.result
-        return Sampled(
+        return SampleResult(
             url=trial.url,
             headers=trial.headers,
             body=trial.body if configured.batch > 1 else None,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from bus.domain.delivery.delivery import Attempt, BatchMark
 from bus.domain.delivery.verdict import Answer
-from bus.domain.tracing.spans import Begun
-from bus.ports.poster import Ongoing, Poster, PostFailure, PostResult, Target
+from bus.domain.tracing.spans import StartedSpan
+from bus.ports.poster import OngoingPost, Poster, PostFailure, PostResult, Target
 from dispatcher.pending import PendingDelivery
 
 Load = Sequence[PendingDelivery]
@@ -69,13 +69,13 @@ class Exchange:
 
     def __init__(self, maker: Maker, load: Load, started: int, *, is_probe: bool) -> None:
         self._maker = maker
-        self._ongoing: Ongoing | None = None
+        self._ongoing: OngoingPost | None = None
         self.load = load
         self.is_probe = is_probe
         self.started = started
         self.post: Post | None = None
         self.mark: BatchMark | None = None
-        self.span: Begun | None = None
+        self.span: StartedSpan | None = None
 
     def begin(self, poster: Poster) -> bool:
         """Begin it on a kept connection, and tell once it is made; False where none is, or it cannot be sent."""

@@ -18,9 +18,9 @@ from bus.domain.delivery.delivery import Delivery, decode_delivery
 from bus.domain.destination import Ordering
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
-from bus.ports.dispatching import Dispatching
-from bus.ports.sampling import Sampled, Sampling
-from bus.ports.transport import Outgoing, Publisher
+from bus.ports.dispatching import LocalDispatcher
+from bus.ports.sampling import SamplePoster, SampleResult
+from bus.ports.transport import OutgoingMessage, Publisher
 from bus.registry import Registry
 
 _log = logging.getLogger(__name__)
@@ -34,12 +34,12 @@ _waiting: Final = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
 class Queue(Publisher, Protocol):
     """The direct queue of this process."""
 
-    async def move_in(self, subscription: str, batch: Sequence[Outgoing]) -> bool:
+    async def move_in(self, subscription: str, batch: Sequence[OutgoingMessage]) -> bool:
         """Take what waits elsewhere for a subscription; durable when it returns True."""
         ...
 
 
-class LocalWorkers(Dispatching, Protocol):
+class LocalWorkers(LocalDispatcher, Protocol):
     """The workers of this process."""
 
     def delivers(self, key: tuple[str, str]) -> bool:
@@ -61,7 +61,7 @@ class HandoverApp(PeerApp):
         self,
         direct: Queue,
         dispatching: LocalWorkers,
-        sampling: Sampling,
+        sampling: SamplePoster,
         registry: Registry,
         leads: Callable[[str], bool],
         promise: Callable[[Question], Promise],
@@ -91,7 +91,7 @@ class HandoverApp(PeerApp):
 
     async def _messages(self, body: bytes) -> list[bool | None]:
         """Put messages into the direct queue, for the subscriptions that they expect; durable when it returns."""
-        batch = [Outgoing(decode_message(payload), payload) for payload in _payloads.decode(body)]
+        batch = [OutgoingMessage(decode_message(payload), payload) for payload in _payloads.decode(body)]
         if not all(self._knows(item.message) for item in batch):
             await self._catch_up([item.message for item in batch])
         # The direct queue confirms a message without holding it for subscriptions that this process does not know yet.
@@ -102,7 +102,7 @@ class HandoverApp(PeerApp):
     async def _waiting(self, body: bytes) -> bool:
         """Take messages that wait for one subscription with a dispatcher without permits, all or none of them."""
         name, payloads = _waiting.decode(body)
-        batch = [Outgoing(decode_message(payload), payload) for payload in payloads]
+        batch = [OutgoingMessage(decode_message(payload), payload) for payload in payloads]
         if not batch:
             return False
         code = batch[0].message.destination
@@ -152,5 +152,5 @@ class HandoverApp(PeerApp):
     async def _activity(self, body: bytes) -> Activity:
         return tell_activity(body, self._dispatching.activity)
 
-    async def _sample(self, body: bytes) -> Sampled:
+    async def _sample(self, body: bytes) -> SampleResult:
         return await take_sample(body, self._sampling)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from bus.domain.delivery.delivery import Delivery, Outcome
-from bus.ports.transport import Consumer, Incoming, Lag
+from bus.ports.transport import Consumer, IncomingMessage, Lag
 
 
 class PendingDelivery(NamedTuple):
@@ -23,7 +23,7 @@ class PendingDelivery(NamedTuple):
     """
 
     delivery: Delivery
-    incoming: Incoming | None
+    incoming: IncomingMessage | None
     until: float = float("inf")
     unstored: Outcome | None = None
     holds_up: bool = False
@@ -68,7 +68,7 @@ class PendingDeliveries:
         self._consumer = consumer
         self._filled = filled
         # By message id the copies of a delivery that came while it is here, mostly from another transport.
-        self._held: dict[str, list[Incoming]] = {}
+        self._held: dict[str, list[IncomingMessage]] = {}
         # By message id of deliveries that came by a transport: when the message was received (ms).
         self._carried: dict[str, int] = {}
         self.waiting: deque[PendingDelivery] = deque()
@@ -106,7 +106,7 @@ class PendingDeliveries:
         if entry.incoming is not None:
             self._carried[message.id] = message.received_at
 
-    def add_copy(self, item: Incoming) -> bool:
+    def add_copy(self, item: IncomingMessage) -> bool:
         """Keep a further copy of a message that is here, to ack or release it with the first; False if none is."""
         held = self._held.get(item.message.id)
         if held is None:
@@ -131,7 +131,7 @@ class PendingDeliveries:
 
     def ack(self, entries: Iterable[PendingDelivery]) -> None:
         """Ack deliveries whose outcome is durable on their transports, with their copies, and forget them."""
-        done: list[Incoming] = []
+        done: list[IncomingMessage] = []
         for entry in entries:
             done += self._forget(entry)
             if entry.incoming is not None:
@@ -140,7 +140,7 @@ class PendingDeliveries:
 
     def settle(self, entries: Iterable[PendingDelivery]) -> None:
         """Ack deliveries on their transports, with their copies, that stay here since they hold up others."""
-        done: list[Incoming] = []
+        done: list[IncomingMessage] = []
         for entry in entries:
             message_id = entry.delivery.message.id
             self._carried.pop(message_id, None)
@@ -185,7 +185,7 @@ class PendingDeliveries:
             self.release(entry)
         return overdue
 
-    def _forget(self, entry: PendingDelivery) -> list[Incoming]:
+    def _forget(self, entry: PendingDelivery) -> list[IncomingMessage]:
         message = entry.delivery.message
         self._carried.pop(message.id, None)
         copies = self._held.pop(message.id, None)

@@ -12,7 +12,7 @@ from bus.domain.delivery.request import constant_headers, message_headers
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.context import TraceContext
-from bus.domain.tracing.spans import Begun
+from bus.domain.tracing.spans import StartedSpan
 from bus.ports.poster import Poster, Target
 from bus.security.signatures import Signer
 
@@ -65,7 +65,7 @@ class RequestMaker:
         return message_headers(message, attempt, now, signature, self._constant, is_late=is_late, context=context)
 
     def batch(
-        self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int, span: Begun | None = None
+        self, attempts: Sequence[tuple[Message, int]], ids: Iterator[str], now: int, span: StartedSpan | None = None
     ) -> BatchRequest:
         """Return the POST of several messages, each with the number of its attempt.
 

@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import Iterator
 
-from bus.bootstrap import Context, Offers
+from bus.bootstrap import Context, RoleServices
 from bus.cluster.handover import WaitingHandover
 from bus.cluster.leaders import Task
 from bus.cluster.peers import PREFIX
@@ -30,7 +30,7 @@ _CATCH_UP = 2.0
 class DispatcherService:
     """Workers, and the feed that takes their outcomes from the spool to the store."""
 
-    def __init__(self, context: Context, _: Offers) -> None:
+    def __init__(self, context: Context, _: RoleServices) -> None:
         self._context = context
         self._gone: asyncio.Queue[Subscription] = asyncio.Queue()
         spool = context.spools["outcomes"]
@@ -86,7 +86,7 @@ class DispatcherService:
             context.members.promise,
             context.peer_key,
         )
-        self.offers = Offers(
+        self.offers = RoleServices(
             dispatching=self._dispatcher,
             sampling=self._dispatcher,
             activity=self._dispatcher.activity,

@@ -17,7 +17,7 @@ from bus.domain.destination import Ordering
 from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.domain.tracing.spans import Posted
+from bus.domain.tracing.spans import PostSummary
 from bus.ports.poster import PostFailure, Trial
 from bus.ports.slots import OWN_SLOTS
 from bus.ports.transport import Consumer, Lag
@@ -501,7 +501,7 @@ class SubscriptionWorker:
             return
         attempts = [attempt for attempt, _ in made.attempts]
         message_id = exchange.load[0].delivery.message.id if exchange.mark is None else ""
-        what = Posted(attempts, statuses, made.answer, made.failure or "")
+        what = PostSummary(attempts, statuses, made.answer, made.failure or "")
         self._dependencies.spans.posted(exchange.span, self.subscription, what, message_id)
 
     def _count(self, answer: Answer, *, refused: bool) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from bus.cluster.lookup_calls import LookupAnswer, LookupCall
 from bus.domain.audit import sent
 from bus.errors import BusError, InvalidMessage
-from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
+from bus.http.asgi import JSON, Receive, RequestRefused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem, problem_of
 from bus.security.addresses import Network
 from bus.security.audit_log import AuditLog
@@ -105,7 +105,7 @@ class LookupApi:
         for resource in self._resources:
             found = resource.change(path, body, principal.name)
             if found is not None and method != "POST":
-                raise Refused(problem(405, f"{PREFIX}{path} takes POST"), (b"allow", b"POST"))
+                raise RequestRefused(problem(405, f"{PREFIX}{path} takes POST"), (b"allow", b"POST"))
             if found is not None:
                 return found
         raise _unknown(path)
@@ -145,7 +145,7 @@ def read_as(body: bytes, kind: type[Body]) -> Body:
     except msgspec.ValidationError as error:
         raise InvalidMessage(f"the body cannot be meant: {error}; nothing was changed", field="body") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(problem(400, f"the body is no JSON: {error}; nothing was changed")) from error
+        raise RequestRefused(problem(400, f"the body is no JSON: {error}; nothing was changed")) from error
 
 
 def _decoded(body: bytes) -> Any:
@@ -155,5 +155,5 @@ def _decoded(body: bytes) -> Any:
         return None
 
 
-def _unknown(path: str) -> Refused:
-    return Refused(problem(404, f"there is no {PREFIX}{path[:200]}"))
+def _unknown(path: str) -> RequestRefused:
+    return RequestRefused(problem(404, f"there is no {PREFIX}{path[:200]}"))

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from bus.domain.routing.answers import Answer, Unreadable, opened, read_answer, union
-from bus.domain.routing.listlookup import PATH, Listed, read_listed
+from bus.domain.routing.listlookup import PATH, LookupAddresses, read_listed
 from bus.domain.routing.rooms import Access
 from bus.ports.clock import Clock
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from bus.transports.backoff import Backoff
 from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient, StreamedAnswer
 
@@ -41,25 +41,25 @@ class _Server:
 
     def __init__(self, address: str, noise: Callable[[], float]) -> None:
         self.address = address
-        self.trouble: Said = ""
-        self.doubt: Said = ""
+        self.trouble: AnyText = ""
+        self.doubt: AnyText = ""
         self.settled_at = float("-inf")
         self.tried_from = 0.0
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, noise)
 
-    def fail(self, trouble: Said, now: float) -> None:
+    def fail(self, trouble: AnyText, now: float) -> None:
         """Ask it no more for a while, which grows as long as it answers probes and no question."""
         if not self.trouble:
             _log.warning("an nsqlookupd is left out: %s", trouble)
         self.trouble = trouble
         self.tried_from = now + self._backoff.fail()
 
-    def stay_away(self, trouble: Said, now: float) -> None:
+    def stay_away(self, trouble: AnyText, now: float) -> None:
         """Note a probe without an answer."""
         self.trouble = trouble
         self.tried_from = now + _FIRST_PAUSE
 
-    def answer_badly(self, said: Said) -> None:
+    def answer_badly(self, said: AnyText) -> None:
         """Note that it answered one question as no nsqlookupd does, or failed at it; it may answer others well."""
         self.doubt = said
 
@@ -109,7 +109,7 @@ class Cluster:
         return any(not server.trouble for server in self._servers.values())
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Why it is left out of answers; empty while it is not."""
         if not self.is_up:
             return joined(server.trouble for server in self._servers.values())
@@ -117,7 +117,7 @@ class Cluster:
         return joined(doubts) if all(doubts) else ""
 
     @property
-    def troubles(self) -> dict[str, Said]:
+    def troubles(self) -> dict[str, AnyText]:
         """What is wrong with each of its nsqlookupds; empty text for one that is well."""
         return {server.address: server.trouble for server in self._servers.values()}
 
@@ -165,10 +165,10 @@ class Cluster:
             await self._list(list(self._servers.values()))
         if self.is_fork is None:
             raise LookupUnavailable(
-                self.trouble or sentence("cluster {name} does not report its nsqlookupds", name=self.name)
+                self.trouble or localized("cluster {name} does not report its nsqlookupds", name=self.name)
             )
         if self.is_fork and not self._leader:
-            raise LookupUnavailable(sentence("cluster {name} reports no leader of its nsqlookupds", name=self.name))
+            raise LookupUnavailable(localized("cluster {name} reports no leader of its nsqlookupds", name=self.name))
         addresses = [self._leader] if self.is_fork else list(self._servers)
         found = await all_of(
             [
@@ -192,7 +192,7 @@ class Cluster:
 
     async def _one(self, target: str, via: str) -> Answer:
         """Return the first answer that can be read, of those whose turn it is."""
-        why: Said = ""
+        why: AnyText = ""
         for server in self._up()[:_TRIES]:
             try:
                 return await self._read(server, target, via)
@@ -209,14 +209,14 @@ class Cluster:
         try:
             return _answer_of(answered)
         except Unreadable as error:
-            said = sentence(
+            said = localized(
                 "http://{address} answers as no nsqlookupd does: {error}", address=server.address, error=str(error)
             )
             server.answer_badly(said)
             raise LookupUnavailable(said, is_here=True) from error
 
     async def _in_turn(self, target: str, via: str) -> LookupAnswer:
-        why: Said = ""
+        why: AnyText = ""
         for server in self._up()[:_TRIES]:
             try:
                 return await self._ask(server, target, via)
@@ -249,7 +249,7 @@ class Cluster:
                 await self._asking.acquire()
         except TimeoutError:
             raise LookupUnavailable(
-                sentence("too much is asked of {name} at this moment", name=self.name), is_here=True
+                localized("too much is asked of {name} at this moment", name=self.name), is_here=True
             ) from None
 
     @property
@@ -303,7 +303,7 @@ class Cluster:
         answered = await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
         if answered.status != _OK:  # somebody else is there
             raise LookupUnavailable(
-                sentence("http://{address}/ping gives HTTP {status}", address=server.address, status=answered.status)
+                localized("http://{address}/ping gives HTTP {status}", address=server.address, status=answered.status)
             )
 
     async def _list(self, servers: Sequence[_Server]) -> None:
@@ -321,7 +321,7 @@ class Cluster:
                 self._take(listed)
             return
 
-    def _take(self, listed: Listed) -> None:
+    def _take(self, listed: LookupAddresses) -> None:
         self._leader = listed.leader
         wanted = dict.fromkeys((*self.addresses, *listed.addresses))
         for address in wanted:
@@ -358,10 +358,10 @@ def _whole_change(addresses: Sequence[str], found: Sequence[LookupAnswer | Looku
     failed = next((one for one in found if isinstance(one, LookupUnavailable)), None)
     if failed is not None:
         raise LookupUnavailable(
-            sentence(
+            localized(
                 "{why}; it may have made the change; answered by: {names}",
                 why=failed.said,
-                names=", ".join(done) or sentence("nobody"),
+                names=", ".join(done) or localized("nobody"),
             )
         )
     return next((answer for answer in answers if answer.status != _OK), answers[0])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from bus.http.asgi import Field
-from bus.http.endpoint import Answering, Taker
+from bus.http.endpoint import PendingRequest, RequestHandler
 from bus.telemetry import metrics
 from lookup.lookups import Lookups
 from lookup.nsqlookupd import ACCEPT, VIA
@@ -32,7 +32,7 @@ class _Lookup:
         self._known = known
         self._is_plain = is_plain
 
-    def take(self, body: bytes, request: Answering) -> None:  # noqa: ARG002 - a lookup has none
+    def take(self, body: bytes, request: PendingRequest) -> None:  # noqa: ARG002 - a lookup has none
         """Answer in a later turn."""
         answer = partial(_answer, request, self._is_plain)
         if self._known is not None:
@@ -41,7 +41,7 @@ class _Lookup:
             self._lookups.begin(self._query, answer)
 
 
-def _answer(request: Answering, is_plain: bool, replies: Replies) -> None:
+def _answer(request: PendingRequest, is_plain: bool, replies: Replies) -> None:
     status, content, fields = replies.form(is_plain=is_plain)
     request.answer(status, content, *fields)
 
@@ -53,7 +53,7 @@ class LookupEndpoint:
         self._lookups = lookups
         self._cached, self._asked = metrics.LOOKUPS.labels("cached"), metrics.LOOKUPS.labels("asked")
 
-    def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> Taker | None:
+    def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> RequestHandler | None:
         """Return who takes a lookup that can be read."""
         if method != b"GET" or not target.startswith(_PREFIX):
             return None

@@ -12,7 +12,7 @@ import msgspec
 from bus.domain.routing.failover import Failover, Phase
 from bus.errors import Conflict, NotFound
 from bus.ports.store import Document
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.snapshot import Snapshot, read_kept
 from lookup.migrating.migrations import ensure_mark
 
@@ -47,7 +47,7 @@ class Failovers:
     def get(self, room: str) -> Failover:
         """Return that of a room; raises ``NotFound``."""
         if room not in self._found:
-            raise NotFound(sentence("there is no failover of {room}", room=repr(room)))
+            raise NotFound(localized("there is no failover of {room}", room=repr(room)))
         return self._found[room][0]
 
     async def load(self) -> None:
@@ -65,10 +65,10 @@ class Failovers:
         before, version = self._found.get(failover.room, (None, 0))
         if before is not None and before.phase is not Phase.ENDED and failover.phase is Phase.ACTIVE:
             raise Conflict(
-                sentence(
+                localized(
                     "{room} has failed over to {to} already; nothing was changed", room=failover.room, to=before.to
                 ),
-                hint=sentence("end it first: {command}", command=f"bus lookup failover {failover.room} --end"),
+                hint=localized("end it first: {command}", command=f"bus lookup failover {failover.room} --end"),
             )
         await ensure_mark(self._kept)
         stored = await self._kept.put(COLLECTION, failover.room, msgspec.json.encode(failover), version=version)

@@ -14,7 +14,7 @@ from bus.domain.routing.failover import Failover, Phase, begin_failover, followi
 from bus.domain.times import format_time
 from bus.errors import Conflict
 from bus.ports.clock import Clock
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from lookup.api import ApiAnswer, Change, read_as
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence
@@ -69,8 +69,8 @@ class FailoversResource:
         if answering and not asked.force:
             names = ", ".join(answering)
             raise Conflict(
-                sentence("{room} is not lost: {names} answers; nothing was changed", room=asked.room, names=names),
-                hint=sentence(
+                localized("{room} is not lost: {names} answers; nothing was changed", room=asked.room, names=names),
+                hint=localized(
                     "move its topics with migrations, which lose no order; or force it: {option}", option="--force"
                 ),
             )
@@ -83,10 +83,10 @@ class FailoversResource:
         after = following(before, self._clock.now())
         if after.phase is Phase.ENDED and not forced and (waiting := await self._waiting(before)):
             raise Conflict(
-                sentence(
+                localized(
                     "consumers are still needed on {to}: {waiting}; nothing was changed", to=before.to, waiting=waiting
                 ),
-                hint=sentence("wait until it is consumed, or leave it there: {option}", option="--force"),
+                hint=localized("wait until it is consumed, or leave it there: {option}", option="--force"),
             )
         await self._failovers.put(after)
         return ApiAnswer(_OK, _shown(after))
@@ -95,7 +95,7 @@ class FailoversResource:
         cluster = self._routing.clusters.get(name)
         return cluster is not None and await cluster.answers()
 
-    async def _waiting(self, failover: Failover) -> Said:
+    async def _waiting(self, failover: Failover) -> AnyText:
         """Return which topics have messages where only the failover has them consumed; empty when none has."""
         try:
             topics = await self._topics(failover)
@@ -109,19 +109,19 @@ class FailoversResource:
         """Return the topics of the other cluster that nobody would consume there; raises ``LookupUnavailable``."""
         cluster = self._routing.clusters.get(failover.to)
         if cluster is None:
-            raise LookupUnavailable(sentence("{name} is no cluster of this proxy's file", name=failover.to))
+            raise LookupUnavailable(localized("{name} is no cluster of this proxy's file", name=failover.to))
         told = [opened(one.content) for one in await cluster.ask("/topics")]
         return [topic for topic in merge_lists(told, "topics")["topics"] if self._is_only_here(topic, failover)]
 
-    async def _look(self, topics: Sequence[str], name: str) -> list[Said]:
+    async def _look(self, topics: Sequence[str], name: str) -> list[AnyText]:
         cluster = self._routing.clusters.get(name)
         sights = await asyncio.gather(*(self._evidence.look(cluster, name, topic) for topic in topics))
-        found: list[Said] = []
+        found: list[AnyText] = []
         for topic, sight in zip(topics, sights, strict=True):
             if not sight.is_whole:
                 found.append(joined(sight.unknown))
             elif sight.waiting:
-                found.append(sentence("{count} messages of {topic} wait", count=sight.waiting, topic=topic))
+                found.append(localized("{count} messages of {topic} wait", count=sight.waiting, topic=topic))
         return found
 
     def _is_only_here(self, topic: str, failover: Failover) -> bool:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.routing.answers import Answer, Merged, merge, union
+from bus.domain.routing.answers import Answer, MergedAnswer, merge, union
 from bus.domain.routing.rooms import Route
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry import metrics
 from lookup.cluster import Cluster, all_of
 from lookup.nsqlookupd import LookupUnavailable
@@ -158,7 +158,7 @@ class Lookups:
         kept = self._kept.get((cluster, query)) if cluster is not None else None
         return kept.answer if kept is not None and self._clock.monotonic() - kept.at <= KEPT else None
 
-    def _give(self, query: Query, of: _Clusters, merged: Merged, absent: Sequence[str]) -> Replies:
+    def _give(self, query: Query, of: _Clusters, merged: MergedAnswer, absent: Sequence[str]) -> Replies:
         now = self._clock.monotonic()
         replies = self._replies(of, merged, absent)
         given = _CachedAnswer(replies, of, now, now + (_FRESH_REFUSAL if merged.refusal else FRESH))
@@ -169,7 +169,7 @@ class Lookups:
             self._good.put(query, given)
         return replies
 
-    def _without(self, query: Query, of: _Clusters, merged: Merged | None, absent: Sequence[str]) -> Replies:
+    def _without(self, query: Query, of: _Clusters, merged: MergedAnswer | None, absent: Sequence[str]) -> Replies:
         """Return the answer while those that may know the topic do not answer: the last good one, marked."""
         now = self._clock.monotonic()
         good = self._good.get(query)
@@ -182,7 +182,7 @@ class Lookups:
         fields = missing(absent)
         return refused(_UNAVAILABLE, str(_silent(absent)), has_envelope=_have_fork(of), fields=fields)
 
-    def _replies(self, of: _Clusters, merged: Merged, absent: Sequence[str]) -> Replies:
+    def _replies(self, of: _Clusters, merged: MergedAnswer, absent: Sequence[str]) -> Replies:
         has_envelope = merged.is_partitioned or _have_fork(of)
         if merged.refusal:
             return refused(_NOT_FOUND, merged.refusal, has_envelope=has_envelope, fields=missing(absent))
@@ -197,7 +197,7 @@ def _have_fork(clusters: _Clusters) -> bool:
     return any(cluster is not None and cluster.is_fork for cluster in clusters)
 
 
-def _silent(absent: Sequence[str]) -> Said:
-    return sentence(
+def _silent(absent: Sequence[str]) -> AnyText:
+    return localized(
         "no nsqlookupd of {names} answers, and no answer of before is young enough", names=", ".join(absent)
     )

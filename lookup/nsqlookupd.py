@@ -10,7 +10,7 @@ import httpx
 
 from bus.errors import EgressDenied
 from bus.network.error_texts import error_text
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from lookup.exchanges import ExchangeFailed, Exchanges
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"
@@ -41,7 +41,7 @@ class LookupUnavailable(Exception):
         Whether it did answer, so that only this question has no answer.
     """
 
-    def __init__(self, said: Said, *, is_here: bool = False) -> None:
+    def __init__(self, said: AnyText, *, is_here: bool = False) -> None:
         super().__init__(str(said))
         self.said = said
         self.is_here = is_here
@@ -111,7 +111,7 @@ class NsqlookupdClient:
             raise LookupUnavailable(_unreached(address, error)) from error
         if status >= _FAILURE:
             raise LookupUnavailable(
-                sentence(
+                localized(
                     "http://{address} fails: HTTP {status} {text}",
                     address=address,
                     status=status,
@@ -154,7 +154,7 @@ class NsqlookupdClient:
         try:
             response = await self._passing.send(request, stream=True)
         except httpx.PoolTimeout as error:
-            raise LookupUnavailable(sentence("too much is passed on at this moment"), is_here=True) from error
+            raise LookupUnavailable(localized("too much is passed on at this moment"), is_here=True) from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise LookupUnavailable(_unreached(address, error)) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
@@ -186,9 +186,9 @@ def passed_by(via: bytes, me: str) -> bool:
     return me in via.decode("latin-1").split(",")
 
 
-def _silent(address: str, within: float) -> Said:
-    return sentence("http://{address} does not answer within {seconds} s", address=address, seconds=f"{within:g}")
+def _silent(address: str, within: float) -> AnyText:
+    return localized("http://{address} does not answer within {seconds} s", address=address, seconds=f"{within:g}")
 
 
-def _unreached(address: str, error: Exception) -> Said:
-    return sentence("cannot reach http://{address}: {error}", address=address, error=error_text(error, address))
+def _unreached(address: str, error: Exception) -> AnyText:
+    return localized("cannot reach http://{address}: {error}", address=address, error=error_text(error, address))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from bus.bootstrap import VERSION, Context, Offers
+from bus.bootstrap import VERSION, Context, RoleServices
 from bus.cluster.lookup_calls import LOOKUP
 from bus.cluster.peer_app import PeerApp
 from bus.errors import ConfigurationError
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
 from lookup import failovers
@@ -41,19 +41,19 @@ class LookupService:
         There is no configuration of rooms, or it cannot be used.
     """
 
-    def __init__(self, context: Context, _: Offers) -> None:
+    def __init__(self, context: Context, _: RoleServices) -> None:
         path = context.settings.lookup_config
         if path is None:
             raise ConfigurationError(
-                sentence("the lookup proxy has no configuration of its sites"),
-                hint=sentence("write their clusters to a file, and name it in BUS_LOOKUP_CONFIG; see docs/lookup.md"),
+                localized("the lookup proxy has no configuration of its sites"),
+                hint=localized("write their clusters to a file, and name it in BUS_LOOKUP_CONFIG; see docs/lookup.md"),
             )
         self._client = NsqlookupdClient(context.owner, context.clock.monotonic)
         self._routing = Routing(path, self._client, context.clock, context.noise)
         self._lookups = Lookups(self._routing.route, lambda: self._routing.clusters, context.clock)
         app = LookupApp(context.owner, VERSION, self._routing, self._lookups, context.clock)
         api = self._api(context)
-        self.offers = Offers(
+        self.offers = RoleServices(
             routes={"": app, PREFIX: api, LOOKUP: PeerApp(context.peer_key, {LOOKUP: api.call})},
             public=("",),
             endpoint=LookupEndpoint(self._lookups),
@@ -89,9 +89,9 @@ class LookupService:
         finally:
             await self._client.close()
 
-    def _clusters_trouble(self) -> Said:
+    def _clusters_trouble(self) -> AnyText:
         return joined(
-            sentence("cluster {name}: {trouble}", name=name, trouble=cluster.trouble)
+            localized("cluster {name}: {trouble}", name=name, trouble=cluster.trouble)
             for name, cluster in self._routing.clusters.items()
             if cluster.trouble
         )

@@ -12,7 +12,7 @@ from bus.domain.routing.failover import Failover, diverted
 from bus.domain.routing.rooms import LARGEST, Route, read_rooms
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.waits import lasting
 from lookup.cluster import Cluster
 from lookup.nsqlookupd import NsqlookupdClient
@@ -53,7 +53,7 @@ class Routing:
         self._noise = noise
         self._content = _read(path)
         self.rooms = read_rooms(self._content)
-        self.trouble: Said = ""
+        self.trouble: AnyText = ""
         self.overrides: Mapping[str, Route] = {}
         self.failovers: Sequence[Failover] = ()
         self._clusters: dict[str, Cluster] = {}
@@ -109,7 +109,7 @@ class Routing:
             self._content = b""  # what comes after it is looked at, also when it is what was there before
         if str(self.trouble) != str(error):
             _log.error("%s; what was in force before stays so", error)
-        self.trouble = said_by(error)
+        self.trouble = text_of_error(error)
 
     def _take_clusters(self) -> None:
         """Make those that are new or have other addresses, and leave the others as they are."""
@@ -136,6 +136,6 @@ def _read(path: Path) -> bytes:
             return file.read(LARGEST + 1)
     except OSError as error:
         raise ConfigurationError(
-            sentence("cannot read the lookup configuration {path}: {why}", path=str(path), why=error.strerror or ""),
-            hint=sentence("check BUS_LOOKUP_CONFIG; see docs/lookup.md for an example"),
+            localized("cannot read the lookup configuration {path}: {why}", path=str(path), why=error.strerror or ""),
+            hint=localized("check BUS_LOOKUP_CONFIG; see docs/lookup.md for an example"),
         ) from error

@@ -18,7 +18,7 @@ from bus.http.asgi import (
     require_post,
 )
 from bus.http.draft import Draft, draft_of_request
-from bus.http.messages import BATCH_BYTES, PREFIX, Accepted, content_of, drafts_of, results_of
+from bus.http.messages import BATCH_BYTES, PREFIX, AcceptedMessage, content_of, drafts_of, results_of
 from bus.security.keyring import Keyring
 from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
@@ -76,7 +76,9 @@ class IngestApp:
             self._count_fallback(drafts, answers)
         return 200, results_of(drafts, answers)
 
-    def _count_fallback(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
+    def _count_fallback(
+        self, drafts: Sequence[Draft | BusError], answers: Sequence[AcceptedMessage | BusError]
+    ) -> None:
         for draft, accepted in zip(drafts, answers, strict=True):
-            if isinstance(draft, Draft) and isinstance(accepted, Accepted) and not accepted.duplicate:
+            if isinstance(draft, Draft) and isinstance(accepted, AcceptedMessage) and not accepted.duplicate:
                 self._fallback.count(draft.destination, draft.source)

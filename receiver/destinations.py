@@ -6,7 +6,7 @@ from bus.domain.destination import Destination
 from bus.domain.message import check_destination
 from bus.errors import InvalidDestination, InvalidMessage, StoreUnavailable
 from bus.registry import Registry
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 def find_destination(registry: Registry, code: str) -> Destination:
@@ -38,9 +38,9 @@ def find_destination(registry: Registry, code: str) -> Destination:
 def no_producers(destination: Destination) -> InvalidMessage:
     """Return the refusal of a producer that would send alone where no strict order is kept."""
     return InvalidMessage(
-        sentence(
+        localized(
             "destination {code} keeps no strict order, so no producer sends to it alone", code=repr(destination.code)
         ),
-        hint=sentence("send plain messages to it, or give it ordering = strict"),
+        hint=localized("send plain messages to it, or give it ordering = strict"),
         field="producer",
     )

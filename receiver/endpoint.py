@@ -9,8 +9,8 @@ from typing import Final
 from bus.errors import BusError
 from bus.http.asgi import Field
 from bus.http.draft import IDENTIFYING, draft_of_request
-from bus.http.endpoint import Answering
-from bus.http.messages import PREFIX, Accepted, content_of
+from bus.http.endpoint import PendingRequest
+from bus.http.messages import PREFIX, AcceptedMessage, content_of
 from bus.security.keyring import Keyring
 from bus.security.origins import refuse_foreign_page
 from bus.security.principals import Principal
@@ -58,7 +58,7 @@ class _Single:
     """One message on its way in; it waits for the disk on behalf of the request."""
 
     __slots__ = ("_agent", "_destination", "_headers", "_ingest", "_principal", "_producers", "_request")
-    _request: Answering
+    _request: PendingRequest
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Single:
         self._producers = producers
         self._agent = agent
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         self._request = request
         draft = draft_of_request(self._destination, self._headers, body)
         self._producers.note(self._principal.name, draft.source, self._agent)
@@ -85,7 +85,7 @@ class _Single:
     def done(self) -> bool:
         return False
 
-    def set_result(self, accepted: Accepted, /) -> None:
+    def set_result(self, accepted: AcceptedMessage, /) -> None:
         self._request.answer(202, content_of(accepted))
 
     def set_exception(self, error: Exception, /) -> None:

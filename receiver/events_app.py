@@ -10,7 +10,18 @@ from bus.domain.tracing.audit_ledger import ledger_of
 from bus.domain.tracing.events import BLOCK_BYTES, Block, LedgerRow, Stage, decode_block
 from bus.errors import InvalidMessage, MessageTooLarge
 from bus.events.gathering import stages_of
-from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, read_body, refusing, require_lines, require_post
+from bus.http.asgi import (
+    JSON,
+    Receive,
+    RequestRefused,
+    Scope,
+    Send,
+    answer,
+    read_body,
+    refusing,
+    require_lines,
+    require_post,
+)
 from bus.http.problem import problem
 from bus.ports.events import Events, SealedBlock
 from bus.security.keyring import Keyring
@@ -41,7 +52,7 @@ class EventsApp:
         refuse_foreign_page(principal, headers)
         principal.require_somewhere("ingest")
         if scope["path"] not in (PATH, PATH + "/") or not self._events.is_on:
-            raise Refused(problem(404, "trace events are not taken here", hint="set events to files or kafka"))
+            raise RequestRefused(problem(404, "trace events are not taken here", hint="set events to files or kafka"))
         require_lines(headers, "blocks of trace events")
         body = await read_body(receive, headers, LIMIT)
         blocks = [_read(line, principal) for line in body.split(b"\n") if line.strip()]

@@ -16,11 +16,11 @@ from bus.cluster.peer_app import PeerApp
 from bus.cluster.peers import PREFIX, PeerKey, Peers
 from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolError, StoreError
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.http.problem import Problem, problem_of
 from bus.ports.clock import Clock
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.chains.chains import Chains
 from receiver.duplicates import scope_of
 from receiver.ingest import Ingest
@@ -89,7 +89,7 @@ class OrderForwarder:
 
     async def forward(
         self, route: Route, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError | None]:
+    ) -> Sequence[AcceptedMessage | BusError | None]:
         """Have messages accepted by another process; what was accepted is durable there.
 
         None for a message if the process that owns its key does not answer, and may have accepted it, now or before, or
@@ -102,7 +102,7 @@ class OrderForwarder:
 
     async def _forward_ordered(
         self, destination: str, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError]:
+    ) -> Sequence[AcceptedMessage | BusError]:
         if self._chains.is_strict(destination):
             return [self._chains.elsewhere(destination)] * len(drafts)
         leader = self._leaders.leader(Task.ACCEPTING, destination)
@@ -120,7 +120,7 @@ class OrderForwarder:
 
     async def _forward_keyed(
         self, owner: str, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError | None]:
+    ) -> Sequence[AcceptedMessage | BusError | None]:
         unanswered: Sequence[None] = [None] * len(drafts)
         member, now = self._owners.member(owner), self._clock.monotonic()
         if member is None:
@@ -193,7 +193,7 @@ class ForwardedApp(PeerApp):
 _Told = tuple[str, bool, Problem | None] | tuple[str, bool, Problem | None, bool]
 
 
-def _told(found: Accepted | BusError) -> _Told:
+def _told(found: AcceptedMessage | BusError) -> _Told:
     """Return what ``_Answer`` reads; an earlier version reads three fields, so the fourth is there only if true."""
     if isinstance(found, BusError):
         return ("", False, problem_of(found))
@@ -201,14 +201,14 @@ def _told(found: Accepted | BusError) -> _Told:
     return (*told, True) if found.unchecked else told
 
 
-def _told_or_not(found: Accepted | BusError) -> _Told | None:
+def _told_or_not(found: AcceptedMessage | BusError) -> _Told | None:
     return None if isinstance(found, SpoolError) else _told(found)
 
 
-def _read(answer: _Answer) -> Accepted | BusError:
+def _read(answer: _Answer) -> AcceptedMessage | BusError:
     refusal = answer.refusal
     if refusal is None:
-        return Accepted(answer.id, answer.duplicate, answer.unchecked)
+        return AcceptedMessage(answer.id, answer.duplicate, answer.unchecked)
     return RefusedElsewhere(
         refusal.detail, hint=refusal.hint, status=refusal.status, field=refusal.field, wait=refusal.retry_after
     )
@@ -216,15 +216,15 @@ def _read(answer: _Answer) -> Accepted | BusError:
 
 def _nobody(destination: str) -> PeerUnavailable:
     return PeerUnavailable(
-        sentence(
+        localized(
             "the process that keeps the order of {code} does not answer; this message is not accepted",
             code=repr(destination),
         ),
-        hint=sentence("send it again: it is accepted as soon as that process is back"),
+        hint=localized("send it again: it is accepted as soon as that process is back"),
     )
 
 
 def _of_another_version(url: str, error: Exception) -> PeerUnavailable:
     return PeerUnavailable(
-        sentence("{url} is of another version: {error}", url=url, error=str(error)), indeterminate=True
+        localized("{url} is of another version: {error}", url=url, error=str(error)), indeterminate=True
     )

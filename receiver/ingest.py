@@ -13,7 +13,7 @@ import msgspec
 
 from bus.cluster.configuration import Configuration
 from bus.domain.claim import Claim, claim_of, digest
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.domain.destination import Destination, Ordering
 from bus.domain.identity import id_time, new_id
 from bus.domain.json_bodies import is_json, is_well_formed
@@ -22,7 +22,7 @@ from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidMessage, PeerUnavailable, StoreUnavailable
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -30,7 +30,7 @@ from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import NewRecord, Spool, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
 from receiver.destinations import find_destination, no_producers
@@ -87,7 +87,7 @@ class _Call(NamedTuple):
     stored: Stored
     fresh: list[_FreshMessage]
     kept: dict[str, _FreshMessage]
-    rooms: dict[str, Room]
+    rooms: dict[str, SpoolCapacity]
     held_up: dict[str, BusError]
 
 
@@ -96,7 +96,7 @@ class _StoringMessage:
 
     __slots__ = ("_message", "_note", "_waiter")
 
-    def __init__(self, message: Message, note: Callable[[Message, int], None], waiter: Waiter[Accepted]) -> None:
+    def __init__(self, message: Message, note: Callable[[Message, int], None], waiter: Waiter[AcceptedMessage]) -> None:
         self._message = message
         self._note = note
         self._waiter = waiter
@@ -109,7 +109,7 @@ class _StoringMessage:
             self._note(self._message, positions[0])
         finally:
             if not self._waiter.done():
-                self._waiter.set_result(Accepted(self._message.id, False))
+                self._waiter.set_result(AcceptedMessage(self._message.id, False))
 
     def set_exception(self, error: Exception, /) -> None:
         if not self._waiter.done():
@@ -178,7 +178,7 @@ class Ingest:
         """Return the largest body that a destination takes; raises ``InvalidDestination`` for one that is not there."""
         return find_destination(self._registry, destination).max_bytes
 
-    async def accept_one(self, draft: Draft, principal: Principal) -> Accepted:
+    async def accept_one(self, draft: Draft, principal: Principal) -> AcceptedMessage:
         """Accept one message; durable when it returns.
 
         Raises
@@ -192,11 +192,11 @@ class Ingest:
             if isinstance(answer, BusError):
                 raise answer
             return answer
-        accepted: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        accepted: asyncio.Future[AcceptedMessage] = asyncio.get_running_loop().create_future()
         self.accept_with(draft, principal, accepted)
         return await accepted
 
-    def accept_with(self, draft: Draft, principal: Principal, waiter: Waiter[Accepted]) -> None:
+    def accept_with(self, draft: Draft, principal: Principal, waiter: Waiter[AcceptedMessage]) -> None:
         """Accept a message that has neither an id nor a key of its producer's, and tell the waiter once it is durable.
 
         Such a message cannot be a repetition, nor have a twin, so that nothing has to be awaited. The waiter is told as
@@ -221,11 +221,13 @@ class Ingest:
         """Refuse what came before the configuration was too old, since its destination may be another one's now."""
         if not self._configuration.is_current:
             raise StoreUnavailable(
-                sentence("the configuration could not be read in time; this message is not accepted"),
-                hint=sentence("send it again: nothing of it was stored"),
+                localized("the configuration could not be read in time; this message is not accepted"),
+                hint=localized("send it again: nothing of it was stored"),
             )
 
-    async def accept(self, drafts: Sequence[Draft | BusError], principal: Principal) -> list[Accepted | BusError]:
+    async def accept(
+        self, drafts: Sequence[Draft | BusError], principal: Principal
+    ) -> list[AcceptedMessage | BusError]:
         """Accept many messages with one fsync and answer for each, in order; a refused one does not stop the others.
 
         Messages of destinations that keep an order are kept where those before them are, which may take another fsync,
@@ -251,7 +253,7 @@ class Ingest:
 
     async def _accept_by(
         self, principal: Principal, route: Route, drafts: Sequence[Draft | BusError]
-    ) -> Sequence[Accepted | BusError]:
+    ) -> Sequence[AcceptedMessage | BusError]:
         if route == HERE:
             return await self.accept_here(drafts, principal)
         forwarded = [draft for draft in drafts if isinstance(draft, Draft)]
@@ -262,7 +264,7 @@ class Ingest:
 
     async def accept_here(
         self, drafts: Sequence[Draft | BusError], principal: Principal, *, has_asked: bool = True
-    ) -> list[Accepted | BusError]:
+    ) -> list[AcceptedMessage | BusError]:
         """Accept messages in this process, as ``accept`` does.
 
         Parameters
@@ -281,7 +283,7 @@ class Ingest:
             answers = [self._consider(draft, scope, call) for draft, scope in zip(drafts, scopes, strict=True)]
             if call.fresh:
                 refused = await self._store(call)
-                answers = [refused.get(one.id, one) if isinstance(one, Accepted) else one for one in answers]
+                answers = [refused.get(one.id, one) if isinstance(one, AcceptedMessage) else one for one in answers]
         finally:
             self._end(call)
             self._repetitions.settle(claimed, _names(call.kept.values()))
@@ -303,7 +305,7 @@ class Ingest:
         places = {group: self._placement.of(candidates) for group, candidates in groups.items()}
         return {one.destination.code: places[group] for group, candidates in groups.items() for one in candidates}
 
-    def _consider(self, draft: Draft | BusError, scope: str, call: _Call) -> Accepted | BusError:
+    def _consider(self, draft: Draft | BusError, scope: str, call: _Call) -> AcceptedMessage | BusError:
         if isinstance(draft, BusError):
             return draft
         if (refusal := call.held_up.get(draft.destination)) is not None:
@@ -319,7 +321,7 @@ class Ingest:
         known = self._registry.catalog.destinations.get(code)
         return known is not None and known.ordering is not Ordering.NONE
 
-    def _check(self, draft: Draft, scope: str, call: _Call) -> Accepted:
+    def _check(self, draft: Draft, scope: str, call: _Call) -> AcceptedMessage:
         destination = self._examine(draft, call.principal)
         now, content = self._clock.now(), None
         if scope and (first := self._keys.find(scope)) is not None:
@@ -340,15 +342,15 @@ class Ingest:
         if claim is not None:
             self._keys.claim(scope, claim, call.stored)
         call.fresh.append(_FreshMessage(message, draft.producer, place, record, content, claim))
-        return Accepted(message.id, False, is_unchecked)
+        return AcceptedMessage(message.id, False, is_unchecked)
 
-    def _known(self, message_id: str, content: bytes) -> Accepted:
+    def _known(self, message_id: str, content: bytes) -> AcceptedMessage:
         if self._recent.is_other(message_id, content):
             raise Conflict(
                 f"the id {message_id} was used for another destination or another body; this message is not accepted",
                 hint="send it under an id of its own",
             )
-        return Accepted(message_id, True)
+        return AcceptedMessage(message_id, True)
 
     def _examine(self, draft: Draft, principal: Principal) -> Destination:
         """Return where the draft goes, when this principal may send it there."""
@@ -393,8 +395,8 @@ class Ingest:
         call.stored.set_result(None)
 
     async def _keep(
-        self, claims: Sequence[tuple[str, Claim]], answers: Sequence[Accepted | BusError]
-    ) -> list[Accepted | BusError]:
+        self, claims: Sequence[tuple[str, Claim]], answers: Sequence[AcceptedMessage | BusError]
+    ) -> list[AcceptedMessage | BusError]:
         """Write first uses, and return the answers, ``unchecked`` where another receiver may have accepted the key.
 
         Without another receiver, memory and the spool say what a key stands for, so that the store is not awaited.
@@ -405,7 +407,8 @@ class Ingest:
         if is_alone or not doubtful:
             return list(answers)
         return [
-            one._replace(unchecked=True) if isinstance(one, Accepted) and one.id in doubtful else one for one in answers
+            one._replace(unchecked=True) if isinstance(one, AcceptedMessage) and one.id in doubtful else one
+            for one in answers
         ]
 
     def _note(self, place: Place, message: Message, position: int) -> None:
@@ -441,22 +444,22 @@ def _scope(draft: Draft | BusError, principal: Principal) -> str:
     return scope_of(draft.destination, principal.id, draft.repeats)
 
 
-def _repeated(first: Claim, body: bytes) -> Accepted:
+def _repeated(first: Claim, body: bytes) -> AcceptedMessage:
     """Answer with the first id; raises ``Conflict`` when that had another body."""
     if first.body != digest(body):
         raise Conflict(
             f"the Idempotency-Key was used for another body, message {first.message_id}",
             hint="use a new key for a new message",
         )
-    return Accepted(first.message_id, True)
+    return AcceptedMessage(first.message_id, True)
 
 
 def _unchecked() -> PeerUnavailable:
     return PeerUnavailable(
-        sentence(
+        localized(
             "the receiver or the store that has the uses of this key does not answer; this message is not accepted"
         ),
-        hint=sentence("send it again under the same key; the destination's refuse_unchecked_keys decides this"),
+        hint=localized("send it again under the same key; the destination's refuse_unchecked_keys decides this"),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from bus.domain.destination import Destination, Ordering
 from bus.domain.lanes import accepted_lane
 from bus.ports.spool import Spool
-from bus.ports.transport import Accepting
+from bus.ports.transport import AcceptingTransport
 from bus.transports.router import TransportRouter
 
 PUBLISH: Final = "publish"
@@ -19,7 +19,7 @@ class Place(NamedTuple):
     """A spool; ``accepting`` is the transport whose queue it is, None for the receiver's own."""
 
     spool: Spool
-    accepting: Accepting | None
+    accepting: AcceptingTransport | None
 
     def lane(self, destination: str) -> str:
         """Return the lane of a destination's messages there."""
@@ -48,7 +48,7 @@ class Placement:
 
     def of(self, candidates: Iterable[Candidate]) -> Place:
         """Return the one place for messages that are stored by one append."""
-        found: Accepting | None = None
+        found: AcceptingTransport | None = None
         queue: Spool | None = None
         sizes: dict[str, int] = {}
         for candidate in candidates:

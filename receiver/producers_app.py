@@ -10,12 +10,12 @@ import msgspec
 from bus.domain.destination import Ordering
 from bus.domain.ordering.chain import Lease, check_takeover
 from bus.errors import Conflict, InvalidMessage
-from bus.http.asgi import JSON, Receive, Refused, Scope, Send, answer, encode, read_body, refusing
+from bus.http.asgi import JSON, Receive, RequestRefused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.origins import refuse_foreign_page
-from bus.sentences import sentence
+from bus.sentences import localized
 from receiver.destinations import find_destination, no_producers
 
 PREFIX: Final = "/v1/producers"
@@ -60,7 +60,7 @@ class ProducersApp:
         async with refusing(scope, receive, send):
             code, *owner = scope["path"].removeprefix(PREFIX).strip("/").split("/")
             if len(owner) > 1:
-                raise Refused(problem(404, f"there is no {scope['path']}"))
+                raise RequestRefused(problem(404, f"there is no {scope['path']}"))
             if owner:
                 await self._release(scope, code, owner[0])
                 await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -91,7 +91,7 @@ class ProducersApp:
     def _check(self, scope: Scope, method: bytes, code: str) -> None:
         """Refuse another method, whoever may not send there, and what keeps no strict order."""
         if scope["method"] != method.decode():
-            raise Refused(problem(405, f"{scope['path']} takes {method.decode()}"), (b"allow", method))
+            raise RequestRefused(problem(405, f"{scope['path']} takes {method.decode()}"), (b"allow", method))
         headers = dict(scope["headers"])
         principal = self._keyring.authenticate(headers.get(b"authorization"), headers.get(b"host"))
         refuse_foreign_page(principal, headers)
@@ -109,8 +109,8 @@ def _owner(owner: str) -> str:
 
 def _taken(code: str, lease: Lease) -> Conflict:
     return Conflict(
-        sentence("{owner} sends to {code} alone", owner=lease.owner, code=repr(code)),
-        hint=sentence(
+        localized("{owner} sends to {code} alone", owner=lease.owner, code=repr(code)),
+        hint=localized(
             "wait until it has ended, or a sweeper has sent what it left; if its disk is lost: {command}",
             command=f"bus ordering release-producer {code}",
         ),

@@ -15,9 +15,9 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.publishing import DestinationPublisher
 from receiver.placement import PUBLISH
 
@@ -129,13 +129,13 @@ class SpoolPublisher:
             del self._held[lane]
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """What waits for destinations that the configuration lacks; empty when nothing does."""
         waiting = {found.lane for found in self._spool.waiting() if found.consumer == PUBLISH}
         missing = sorted(filter(self._is_missing, waiting))
         if not missing:
             return ""
-        return sentence(
+        return localized(
             "messages wait for destinations that the configuration lacks: {names}; "
             "make them again, or drop the messages with bus doctor --accept-empty-store",
             names=", ".join(missing[:_NAMED]),
@@ -149,7 +149,7 @@ class SpoolPublisher:
     async def _move(self, destination: Destination | None, records: list[Record]) -> _MoveResult:
         """Publish or schedule claimed records and ack what is safe."""
         now = self._clock.now()
-        outgoing: list[tuple[Record, Outgoing]] = []
+        outgoing: list[tuple[Record, OutgoingMessage]] = []
         scheduled: list[tuple[Record, Message]] = []
         for record in records:
             message = decoded(record, decode_message)
@@ -158,7 +158,7 @@ class SpoolPublisher:
             if message.deliver_at > now:
                 scheduled.append((record, message))
             else:
-                outgoing.append((record, Outgoing(message, record.payload)))
+                outgoing.append((record, OutgoingMessage(message, record.payload)))
         unscheduled = 0 if not scheduled or await self._schedule(scheduled) else len(scheduled)
         kept, lacks_room = await self._publish(destination, outgoing) if outgoing else (0, False)
         left = unscheduled + kept
@@ -166,7 +166,7 @@ class SpoolPublisher:
         return _MoveResult(left < len(scheduled) + len(outgoing), left, lacks_room and not unscheduled)
 
     async def _publish(
-        self, destination: Destination | None, outgoing: Sequence[tuple[Record, Outgoing]]
+        self, destination: Destination | None, outgoing: Sequence[tuple[Record, OutgoingMessage]]
     ) -> tuple[int, bool]:
         """Publish and ack what a transport takes; return how many none took, and whether for want of room alone."""
         if destination is None:

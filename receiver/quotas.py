@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.domain.delivery.rate import TokenBucket
 from bus.domain.destination import Destination
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE
@@ -28,7 +28,7 @@ class Quotas:
         self._keys = _Buckets()
 
     def take(
-        self, destination: Destination, principal: Principal, size: int, place: Place, rooms: dict[str, Room]
+        self, destination: Destination, principal: Principal, size: int, place: Place, rooms: dict[str, SpoolCapacity]
     ) -> None:
         """Admit a record of ``size`` bytes; ``rooms`` is what earlier records of the same call leave, by destination.
 
@@ -51,7 +51,7 @@ class Quotas:
             if bucket is not None:
                 bucket.take(1)
 
-    def _take_room(self, destination: Destination, size: int, place: Place, rooms: dict[str, Room]) -> None:
+    def _take_room(self, destination: Destination, size: int, place: Place, rooms: dict[str, SpoolCapacity]) -> None:
         code = destination.code
         room = rooms.get(code) or place.spool.room(code)
         if not room.takes(destination.spool_share, size):

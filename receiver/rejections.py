@@ -9,7 +9,7 @@ from bus.domain.health.vitals import RejectedFigures
 from bus.domain.times import DAY
 from bus.errors import BusError
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.http.problem import is_kept_trying, problem_of
 from bus.ports.clock import Clock
 
@@ -29,10 +29,10 @@ class Rejections:
         self._clock = clock
         self._found: dict[tuple[str, str], tuple[RejectedFigures, int]] = {}
 
-    def note(self, drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> None:
+    def note(self, drafts: Sequence[Draft | BusError], answers: Sequence[AcceptedMessage | BusError]) -> None:
         """Count the lines of a batch that were refused for good, which their producer keeps and does not send again."""
         for draft, answer in zip(drafts, answers, strict=True):
-            if isinstance(answer, Accepted) or not isinstance(draft, Draft):
+            if isinstance(answer, AcceptedMessage) or not isinstance(draft, Draft):
                 continue
             said = problem_of(answer)
             if not is_kept_trying(said.status) and said.field != _ID_TIME:

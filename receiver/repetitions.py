@@ -16,7 +16,7 @@ from bus.http.draft import Draft
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool, decoded
-from bus.sentences import sentence
+from bus.sentences import localized
 from receiver.duplicates import IdempotencyKeys, RecentIds, Stored, content_of, name_of
 
 _LOOK_AGAIN: Final = 0.005
@@ -133,8 +133,8 @@ class Repetitions:
         self._unsettled = {name: at for name, at in self._unsettled.items() if now - at < 2 * _GONE_AFTER}
         if any(now - self._unsettled[name] < _GONE_AFTER for name in names):
             raise PeerUnavailable(
-                sentence("a process ended while it was storing this message; whether it is accepted is not known yet"),
-                hint=sentence("send it again under the same id or key: that process is being started"),
+                localized("a process ended while it was storing this message; whether it is accepted is not known yet"),
+                hint=localized("send it again under the same id or key: that process is being started"),
             )
 
     def settle(self, claimed: Collection[bytes], accepted: Mapping[bytes, bytes]) -> None:

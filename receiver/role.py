@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.bootstrap import Context, Offers
+from bus.bootstrap import Context, RoleServices
 from bus.cluster.writing_again import AGAIN, WritingAgainApp
 from bus.domain.lanes import STORE
 from bus.http.messages import PREFIX
@@ -32,7 +32,7 @@ from receiver.turned_away import TurnedAway
 class ReceiverService:
     """The ingest routes and the publisher."""
 
-    def __init__(self, context: Context, _: Offers) -> None:
+    def __init__(self, context: Context, _: RoleServices) -> None:
         spool, registry, clock = context.spools["receiver"], context.registry, context.clock
         self._publisher = SpoolPublisher(
             registry,
@@ -61,7 +61,7 @@ class ReceiverService:
             context.spans,
         )
         rejections, producers = Rejections(clock), KnownProducers(clock)
-        self.offers = Offers(
+        self.offers = RoleServices(
             turned_away=turned_away.told,
             rejected=rejections.told,
             producers=(producers.told,),

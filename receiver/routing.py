@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 
 from bus.errors import BusError
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.security.principals import Principal
 
 
@@ -43,7 +43,7 @@ class OtherReceivers(Protocol):
 
     async def forward(
         self, route: Route, drafts: Sequence[Draft], principal: Principal
-    ) -> Sequence[Accepted | BusError | None]:
+    ) -> Sequence[AcceptedMessage | BusError | None]:
         """Have messages accepted by another process; what was accepted is durable there.
 
         None for a message that the process that owns its key may have accepted, now or before, or does not take.
@@ -54,8 +54,8 @@ class OtherReceivers(Protocol):
 async def split_by_route(
     drafts: Sequence[Draft | BusError],
     routes: Sequence[Route],
-    accept: Callable[[Route, Sequence[Draft | BusError]], Awaitable[Sequence[Accepted | BusError]]],
-) -> list[Accepted | BusError]:
+    accept: Callable[[Route, Sequence[Draft | BusError]], Awaitable[Sequence[AcceptedMessage | BusError]]],
+) -> list[AcceptedMessage | BusError]:
     """Have the drafts of each route accepted by ``accept``, and return the answers in the order of the drafts.
 
     All at once: a process that stands still makes nobody else's messages wait for one time-out after the other. What a
@@ -68,7 +68,7 @@ async def split_by_route(
         return list(await accept(routes[0], drafts))
     calls = [accept(route, [drafts[place] for place in chosen]) for route, chosen in places.items()]
     found = await asyncio.gather(*calls, return_exceptions=True)
-    answers: dict[int, Accepted | BusError] = {}
+    answers: dict[int, AcceptedMessage | BusError] = {}
     for chosen, answered in zip(places.values(), found, strict=True):
         if isinstance(answered, BaseException):
             raise answered

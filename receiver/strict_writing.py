@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from bus.domain.message import Message
 from bus.errors import BusError, NotLeader, TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 class StrictSenders(Protocol):
@@ -69,6 +69,6 @@ class StrictWriting:
 
 def _unsure(code: str) -> TransportUnavailable:
     return TransportUnavailable(
-        sentence("no group of brokers has confirmed this message to {code}; it is not accepted", code=repr(code)),
-        hint=sentence("send it again under the same id: it is delivered once"),
+        localized("no group of brokers has confirmed this message to {code}; it is not accepted", code=repr(code)),
+        hint=localized("send it again under the same id: it is delivered once"),
     )

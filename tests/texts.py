@@ -16,7 +16,7 @@ import admin.pages
 
 ROOT: Final = Path(__file__).parent.parent
 PACKAGES: Final = ("bus", "receiver", "dispatcher", "compensator", "admin", "lookup")
-KEYWORDS: Final = {"t": None, "sentence": None, "N_": None}
+KEYWORDS: Final = {"t": None, "localized": None, "N_": None}
 CATALOGUES: Final = Path(admin.pages.__file__).parent / "locale"
 # What differs between two runs (dates, names, places in files) is left out, so that a diff shows texts alone.
 _HEAD: Final = """\

@@ -13,7 +13,7 @@ from bus.security.keyring import Keyring
 from bus.security.origins import is_ours, refuse_foreign_page
 from bus.security.principals import Principal
 from bus.security.sessions import Session, Sessions
-from bus.sentences import sentence
+from bus.sentences import localized
 
 CSRF_HEADER: Final = "x-csrf-token"
 BY_ITSELF: Final = "admin.by_itself"
@@ -60,7 +60,7 @@ def require_ours(request: Request, *, always: bool = True) -> None:
     fetch_site, origin = head.get("sec-fetch-site"), head.get("origin")
     said = fetch_site is not None or origin is not None
     if (always or said) and not is_ours(fetch_site, origin, head.get("host")):
-        raise AccessDenied(sentence("this request does not come from a page of this bus; nothing was changed"))
+        raise AccessDenied(localized("this request does not come from a page of this bus; nothing was changed"))
 
 
 async def _identify(request: Request, keyring: Keyring, sessions: Sessions) -> Principal:
@@ -80,15 +80,15 @@ async def _by_session(request: Request, token: str, sessions: Sessions) -> Princ
     session = await sessions.find(token, used=not request.scope.get(BY_ITSELF))
     if session is None:
         raise AccessDenied(
-            sentence("the session has ended"), hint=sentence("log in again: POST /api/v1/session"), status=401
+            localized("the session has ended"), hint=localized("log in again: POST /api/v1/session"), status=401
         )
     if request.method not in READING:
         require_ours(request)
         shown = request.headers.get(CSRF_HEADER, "")
         if not hmac.compare_digest(shown.encode(), session.csrf.encode()):
             raise AccessDenied(
-                sentence("the X-CSRF-Token header is missing or wrong; nothing was changed"),
-                hint=sentence("GET /api/v1/session has it"),
+                localized("the X-CSRF-Token header is missing or wrong; nothing was changed"),
+                hint=localized("GET /api/v1/session has it"),
             )
     request.state.session = session
     return session.principal

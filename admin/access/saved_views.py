@@ -13,7 +13,7 @@ from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 VIEWS: Final = "views"
 MOST_OF_ONE: Final = 100
@@ -106,8 +106,8 @@ class SavedViews:
             )
         except Conflict as error:
             raise Conflict(
-                sentence("the view {name} was changed meanwhile; nothing was changed", name=repr(name)),
-                hint=sentence("read it again, then change it"),
+                localized("the view {name} was changed meanwhile; nothing was changed", name=repr(name)),
+                hint=localized("read it again, then change it"),
             ) from error
 
     async def delete(self, principal: Principal, name: str, owner: str | None) -> None:
@@ -127,13 +127,13 @@ class SavedViews:
         own = await self._documents.list(VIEWS, prefix=_key(_owner(principal), ""), limit=MOST_OF_ONE)
         if len(own) >= MOST_OF_ONE:
             raise Conflict(
-                sentence("{name} has {count} views; nothing was saved", name=principal.name, count=MOST_OF_ONE),
-                hint=sentence("remove one first"),
+                localized("{name} has {count} views; nothing was saved", name=principal.name, count=MOST_OF_ONE),
+                hint=localized("remove one first"),
             )
         if len(await self._documents.list(VIEWS, limit=MOST_OF_ALL)) >= MOST_OF_ALL:
             raise Conflict(
-                sentence("there are {count} views; nothing was saved", count=MOST_OF_ALL),
-                hint=sentence("ask others to remove theirs"),
+                localized("there are {count} views; nothing was saved", count=MOST_OF_ALL),
+                hint=localized("ask others to remove theirs"),
             )
 
 
@@ -164,6 +164,6 @@ def _found(document: Document) -> VersionedView:
 
 def _missing(name: str) -> NotFound:
     return NotFound(
-        sentence("there is no view {name}", name=repr(name[:80])),
-        hint=sentence("GET /api/v1/views lists those that you may see"),
+        localized("there is no view {name}", name=repr(name[:80])),
+        hint=localized("GET /api/v1/views lists those that you may see"),
     )

@@ -7,7 +7,7 @@ from typing import Final
 from bus.bootstrap import Context
 from bus.domain.destination import Destination, Ordering
 from bus.errors import InvalidMessage
-from bus.sentences import listed, sentence
+from bus.sentences import listed, localized
 
 _MOST_NAMED: Final = 3
 
@@ -23,11 +23,11 @@ async def check_ending(context: Context, known: Destination | None, wanted: Dest
     held = [one.name for one in subscriptions if await context.store.ordered_keys(*one.key, limit=1)]
     if held:
         raise InvalidMessage(
-            sentence(
+            localized(
                 "keys of {names} are held up: without an order the messages behind them would not be delivered",
                 names=listed(held, _MOST_NAMED),
             ),
-            hint=sentence(
+            hint=localized(
                 "pause the producers, and resume or skip these keys: bus ordering show {code}", code=known.code
             ),
             field="ordering",

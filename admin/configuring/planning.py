@@ -29,7 +29,7 @@ from bus.errors import BusError, Conflict, InvalidMessage
 from bus.registry import MOST_REMOVED, Preference, Rates
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _YIELD_EVERY: Final = 100
 
@@ -74,12 +74,12 @@ async def plan(context: Context, principal: Principal, wanted: ConfigurationBody
     revision = context.registry.revision
     if wanted.version is not None and wanted.version != revision:
         raise Conflict(
-            sentence(
+            localized(
                 "the configuration has version {revision}, not {version}; nothing was changed",
                 revision=revision,
                 version=wanted.version,
             ),
-            hint=sentence("read it again and repeat the change"),
+            hint=localized("read it again and repeat the change"),
         )
     found = Plan()
     _check_names(wanted)
@@ -109,9 +109,9 @@ def _check_each_once(names: list[str], where: str, name: str) -> None:
     known: set[str] = set()
     for place, found in enumerate(names):
         if not found or found in known:
-            twice = sentence("{name} is there twice", name=repr(found))
+            twice = localized("{name} is there twice", name=repr(found))
             raise InvalidMessage(
-                twice if found else sentence("it has no {name}", name=name), field=f"{where}.{place}.{name}"
+                twice if found else localized("it has no {name}", name=name), field=f"{where}.{place}.{name}"
             )
         known.add(found)
 
@@ -188,8 +188,8 @@ async def _plan_removals(context: Context, principal: Principal, found: Plan, wa
     found.without = [code for code in mine if code not in named]
     if len(found.unsubscribed) + len(found.without) > MOST_REMOVED:
         raise Conflict(
-            sentence("more than {most} would be removed at once; nothing was changed", most=MOST_REMOVED),
-            hint=sentence("is the set whole? else remove some first: bus destination rm, bus subscription rm"),
+            localized("more than {most} would be removed at once; nothing was changed", most=MOST_REMOVED),
+            hint=localized("is the set whole? else remove some first: bus destination rm, bus subscription rm"),
         )
     due = await context.store.due(context.clock.now()) if found.unsubscribed else {}
     for key in found.unsubscribed:

@@ -12,7 +12,7 @@ from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
 from bus.security.egress import EgressPolicy
 from bus.security.signatures import Signer, new_secret
-from bus.sentences import said_by
+from bus.sentences import text_of_error
 
 AUTO: Final = "auto"
 
@@ -35,7 +35,7 @@ def _field(name: str, checked: Callable[[], object]) -> None:
     try:
         checked()
     except ValueError as error:
-        raise InvalidMessage(said_by(error), field=name) from error
+        raise InvalidMessage(text_of_error(error), field=name) from error
 
 
 def secrets_of(wanted: str | None, known: Subscription | None) -> tuple[tuple[Secret, ...], str | None]:

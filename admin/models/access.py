@@ -14,7 +14,7 @@ from pydantic import (
 from admin.models.base import MOST_AT_ONCE, Body, Code, Whole
 from bus.security.keyring import StoredUser
 from bus.security.passwords import LONGEST
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 class KeyBody(Body):
@@ -46,7 +46,7 @@ class UserBody(Body):
     def _limits_hold(self) -> Self:
         """Refuse to limit an admin to destinations."""
         if self.role == "admin" and self.destinations:
-            raise ValueError(sentence("an admin is not limited to destinations"))
+            raise ValueError(localized("an admin is not limited to destinations"))
         return self
 
     @classmethod

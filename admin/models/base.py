@@ -10,7 +10,7 @@ from bus.domain.durations import parse_duration
 from bus.domain.message import check_destination
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
-from bus.sentences import sentence
+from bus.sentences import localized
 
 MAX_BODY = 16 * 2**20
 MOST_AT_ONCE = 1_000_000
@@ -25,7 +25,7 @@ def _code(value: str) -> str:
 
 def _duration(value: str) -> str:
     if parse_duration(value) <= 0:
-        raise ValueError(sentence("the duration must be above zero"))
+        raise ValueError(localized("the duration must be above zero"))
     return value
 
 

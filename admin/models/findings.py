@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, model_validator
 from admin.models.base import Body, Code, Time, Whole
 from bus.domain.health.findings import MOST_TOLD, Deviation, Deviations, Metric, Proof, Shortfall
 from bus.domain.times import parse_time
-from bus.sentences import sentence
+from bus.sentences import localized
 
 Name = Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")]
 Figure = Annotated[StrictFloat, Field(ge=0)]
@@ -36,10 +36,10 @@ class DeviationBody(Body):
     def _out(self) -> Self:
         """Refuse what is within its limits, and what a destination does not have."""
         if not self.subscription and self.metric is not Metric.VOLUME:
-            raise ValueError(sentence("a destination has no {metric}", metric=self.metric))
+            raise ValueError(localized("a destination has no {metric}", metric=self.metric))
         is_low = self.metric is Metric.VOLUME and self.low is not None and self.value < self.low
         if not is_low and (self.high is None or self.value <= self.high):
-            raise ValueError(sentence("it is not outside of its limits"))
+            raise ValueError(localized("it is not outside of its limits"))
         return self
 
     def to_domain(self) -> Deviation:
@@ -125,9 +125,11 @@ class ProofBody(Body):
 
 def _check_count(field: str, count: int, told: int) -> None:
     if count < told:
-        raise ValueError(sentence("{field} is {count}, and the items have {told}", field=field, count=count, told=told))
+        raise ValueError(
+            localized("{field} is {count}, and the items have {told}", field=field, count=count, told=told)
+        )
 
 
 def _check_unique(names: Sequence[tuple[str, ...]]) -> None:
     if len(set(names)) < len(names):
-        raise ValueError(sentence("one of the items is there twice"))
+        raise ValueError(localized("one of the items is there twice"))

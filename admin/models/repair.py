@@ -16,7 +16,7 @@ from admin.models.base import Body
 from admin.models.selection import SelectionBody
 from bus.domain.identity import parse_id
 from bus.domain.texts import LONGEST_TEXT
-from bus.sentences import sentence
+from bus.sentences import localized
 
 OutcomeName = Literal["waiting", "delivered", "discarded", "failed", "skipped", "missing", "canceled"]
 
@@ -52,7 +52,7 @@ class EditBody(Body):
     def _one_body(self) -> Self:
         """Refuse two bodies."""
         if "body" in self.model_fields_set and self.body_base64 is not None:
-            raise ValueError(sentence("give body or body_base64, not both"))
+            raise ValueError(localized("give body or body_base64, not both"))
         return self
 
 
@@ -102,7 +102,7 @@ class DecisionBody(Body):
     def _reasoned(self) -> Self:
         """Refuse what nobody gives a reason for."""
         if not self.dry_run and not self.reason.strip():
-            raise ValueError(sentence("it needs a reason"))
+            raise ValueError(localized("it needs a reason"))
         return self
 
 

@@ -18,7 +18,7 @@ from bus.domain.searching.conditions import StatusClass, parse_header, parse_pat
 from bus.domain.searching.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.tracing.signature import MOST_CHARACTERS
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 def _header(value: str) -> str:
@@ -77,7 +77,7 @@ class SelectionBody(Body):
     def _has_path(cls, value: str | None, given: ValidationInfo) -> str | None:
         """Refuse a ``body_value`` without a ``body_path``."""
         if value is not None and given.data.get("body_path") is None:
-            raise ValueError(sentence("it needs body_path, which says where in the body"))
+            raise ValueError(localized("it needs body_path, which says where in the body"))
         return value
 
     def to_domain(self) -> Selection:

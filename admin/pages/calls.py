@@ -17,7 +17,7 @@ from admin.pages.shared_answers import SharedAnswers
 from bus.errors import BusError
 from bus.http.problem import problem_of
 from bus.security.sessions import csrf_of
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
 View = TypeVar("View")
@@ -31,8 +31,8 @@ class _Problem(msgspec.Struct):
     detail: str = ""
     hint: str = ""
     field: str = ""
-    detail_text: Sentence | None = None
-    hint_text: Sentence | None = None
+    detail_text: LocalizedText | None = None
+    hint_text: LocalizedText | None = None
 
 
 class ChangeResponse:
@@ -91,7 +91,7 @@ class Api:
         """Ask, for all who have these rights; refuse where they were changed meanwhile, for nobody shares that."""
         found = await self.get(path, kind, query)
         if await self._known_rights() != rights:
-            raise ApiError(_CHANGED, sentence("your rights were changed just now"), sentence("reload the page"))
+            raise ApiError(_CHANGED, localized("your rights were changed just now"), localized("reload the page"))
         return found
 
     async def _known_rights(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

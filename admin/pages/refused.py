@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 
 class ApiError(Exception):
@@ -18,7 +18,7 @@ class ApiError(Exception):
         The field of the request that is at fault, empty for none.
     """
 
-    def __init__(self, status: int, detail: Said, hint: Said = "", field: str = "") -> None:
+    def __init__(self, status: int, detail: AnyText, hint: AnyText = "", field: str = "") -> None:
         super().__init__(str(detail))
         self.status = status
         self.detail = detail

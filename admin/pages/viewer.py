@@ -16,7 +16,7 @@ from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
 from bus.security.principals import Principal
-from bus.sentences import Said, Sentence
+from bus.sentences import AnyText, LocalizedText
 
 LANGUAGE: Final = "bus_language"
 THEME: Final = "bus_theme"
@@ -82,18 +82,18 @@ class Viewer:
         except AccessDenied as error:
             raise ApiError(error.status, error.said, error.hint_said) from error
 
-    def say(self, said: Said) -> str:
-        """Return a ``Sentence`` in the person's language; a plain text as it is."""
-        return self._say(said.template, said.values) if isinstance(said, Sentence) else said
+    def say(self, said: AnyText) -> str:
+        """Return a ``LocalizedText`` in the person's language; a plain text as it is."""
+        return self._say(said.template, said.values) if isinstance(said, LocalizedText) else said
 
     def reason(self, text: str, *, by: str = "") -> str:
         """Return a reason of a delivery or an item, in the person's language if the bus gave it."""
         return self.say(reason_of(text, by=by))
 
-    def _say(self, template: str, values: Mapping[str, int | Said]) -> str:
+    def _say(self, template: str, values: Mapping[str, int | AnyText]) -> str:
         return self.t(template, **{name: self._value(name, value) for name, value in values.items()})
 
-    def _value(self, name: str, value: int | Said) -> int | str:
+    def _value(self, name: str, value: int | AnyText) -> int | str:
         if isinstance(value, int):
             return value
         return self.time(value) if name == "time" and isinstance(value, str) else self.say(value)

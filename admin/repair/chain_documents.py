@@ -10,10 +10,10 @@ import msgspec
 
 from bus.domain.ordering.chain import Chain
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
-from bus.domain.ordering.effects import Known
+from bus.domain.ordering.effects import KnownChain
 from bus.errors import Conflict, StoreUnavailable
 from bus.ports.store import DocumentStore
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _PATIENCE: Final = 3.0
 _TRIES: Final = 20
@@ -26,7 +26,7 @@ class ChainDocuments:
     def __init__(self, coordinator: DocumentStore) -> None:
         self._coordinator = coordinator
 
-    async def read(self, code: str) -> Known:
+    async def read(self, code: str) -> KnownChain:
         """Return a chain; one that nobody has begun has version 0.
 
         Raises
@@ -41,17 +41,17 @@ class ChainDocuments:
                 found = await self._coordinator.get(COLLECTION, code)
         except TimeoutError as error:
             raise StoreUnavailable(
-                sentence("the coordinator does not answer within {seconds} s", seconds=f"{_PATIENCE:g}"),
-                hint=sentence("see: {command}", command="bus doctor"),
+                localized("the coordinator does not answer within {seconds} s", seconds=f"{_PATIENCE:g}"),
+                hint=localized("see: {command}", command="bus doctor"),
             ) from error
         if found is None:
-            return Known(Chain(), 0)
+            return KnownChain(Chain(), 0)
         try:
-            return Known(decode_chain(found.value), found.version)
+            return KnownChain(decode_chain(found.value), found.version)
         except msgspec.DecodeError as error:
             raise Conflict(
-                sentence("another version of the bus wrote the chain of {code}; nothing was changed", code=repr(code)),
-                hint=sentence("ask a process of that version"),
+                localized("another version of the bus wrote the chain of {code}; nothing was changed", code=repr(code)),
+                hint=localized("ask a process of that version"),
             ) from error
 
     async def change(self, code: str, rule: Callable[[Chain], Chain]) -> Chain:
@@ -74,12 +74,12 @@ class ChainDocuments:
                 await asyncio.sleep(_PAUSE)
             except TimeoutError as error:
                 raise StoreUnavailable(
-                    sentence("it is unknown whether the coordinator has changed the chain of {code}", code=repr(code)),
-                    hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+                    localized("it is unknown whether the coordinator has changed the chain of {code}", code=repr(code)),
+                    hint=localized("see: {command}", command=f"bus ordering show {code}"),
                 ) from error
             else:
                 return wanted
         raise Conflict(
-            sentence("others changed the chain of {code} again and again; nothing was changed", code=repr(code)),
-            hint=sentence("try again in a moment"),
+            localized("others changed the chain of {code} again and again; nothing was changed", code=repr(code)),
+            hint=localized("try again in a moment"),
         )

@@ -22,7 +22,7 @@ from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import Document, Store
 from bus.registry import Registry
-from bus.sentences import said_by, sentence
+from bus.sentences import localized, text_of_error
 
 EDITS: Final = "edits"
 DUE_WORK: Final = "store"
@@ -122,17 +122,17 @@ class Editor:
         for name in wanted or ():
             if name not in known:
                 raise NotFound(
-                    sentence(
+                    localized(
                         "there is no subscription {name} of {destination}",
                         name=repr(name),
                         destination=repr(destination.code),
                     ),
-                    hint=sentence("see: bus subscription list {destination}", destination=destination.code),
+                    hint=localized("see: bus subscription list {destination}", destination=destination.code),
                 )
         names = catalog.expected(destination.code, old.routing_key) if wanted is None else tuple(dict.fromkeys(wanted))
         if not names:
             raise Conflict(
-                sentence(
+                localized(
                     "no subscription of {destination} takes it; nothing was made", destination=repr(destination.code)
                 )
             )
@@ -163,7 +163,7 @@ def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str
     try:
         headers = own_headers(old.headers if edit.headers is None else edit.headers)
     except ValueError as error:
-        raise InvalidMessage(said_by(error), field="headers") from error
+        raise InvalidMessage(text_of_error(error), field="headers") from error
     check_size(body, headers, destination.max_bytes)
     return msgspec.structs.replace(
         old,

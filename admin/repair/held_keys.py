@@ -15,7 +15,7 @@ from bus.errors import NotFound
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.store import Store
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.rollups import Rollups
 
 
@@ -99,8 +99,8 @@ class HeldKeys:
         if held is None:
             code, name = subscription.key
             raise NotFound(
-                sentence("nothing holds up the key {key} of {code}/{name}", key=repr(key), code=code, name=name),
-                hint=sentence("see which are held up: bus ordering show {code} {name}", code=code, name=name),
+                localized("nothing holds up the key {key} of {code}/{name}", key=repr(key), code=code, name=name),
+                hint=localized("see which are held up: bus ordering show {code} {name}", code=code, name=name),
             )
         return held
 

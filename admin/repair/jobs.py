@@ -18,7 +18,7 @@ from bus.domain.identity import id_time
 from bus.domain.searching.selection import Selection
 from bus.errors import Conflict, NotFound
 from bus.ports.store import DocumentWrite, Store
-from bus.sentences import sentence
+from bus.sentences import localized
 
 JOBS: Final = "resends"
 ITEMS: Final = "resend-items"
@@ -256,8 +256,8 @@ def chunk_document(job_id: str, chunk: int, items: list[Item]) -> DocumentWrite:
 def no_job(job_id: str) -> NotFound:
     """Return the error for a job that is not there."""
     return NotFound(
-        sentence("there is no resend {id}", id=job_id[:64]),
-        hint=sentence("{command} lists them", command="GET /api/v1/resends"),
+        localized("there is no resend {id}", id=job_id[:64]),
+        hint=localized("{command} lists them", command="GET /api/v1/resends"),
     )
 
 

@@ -14,7 +14,7 @@ from bus.errors import Conflict, NotFound
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentWrite, Store
 from bus.registry import Registry
-from bus.sentences import sentence
+from bus.sentences import localized
 
 HAND_OVER: Final = 0
 """Generation of a target that is not resent: a pending delivery, on no transport, goes to a dispatcher as it is."""
@@ -79,17 +79,17 @@ class Resender:
         missing = [name for name in names if name not in known]
         if missing:
             raise NotFound(
-                sentence(
+                localized(
                     "there is no subscription {name} of {destination}",
                     name=repr(missing[0]),
                     destination=repr(trace.destination),
                 ),
-                hint=sentence("see: bus subscription list {destination}", destination=trace.destination),
+                hint=localized("see: bus subscription list {destination}", destination=trace.destination),
             )
         ready = [name for name in names if name in lost or not is_pending(trace, name)]
         if not ready or (subscriptions is not None and len(ready) < len(names)):
             raise Conflict(
-                sentence("a delivery of this message is still pending: it is on its way"),
+                localized("a delivery of this message is still pending: it is on its way"),
                 hint=f"bus trace {trace.id}",
             )
         return [Target(name, HAND_OVER) if name in lost else target_of(trace, name) for name in ready]
@@ -176,7 +176,9 @@ class Resender:
 
 
 def _no_message(message_id: str) -> NotFound:
-    return NotFound(sentence("there is no message {id}", id=message_id), hint=sentence("it may be past its retention"))
+    return NotFound(
+        localized("there is no message {id}", id=message_id), hint=localized("it may be past its retention")
+    )
 
 
 def is_pending(trace: Trace, subscription: str) -> bool:

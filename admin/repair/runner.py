@@ -19,7 +19,7 @@ from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError, StoreUnavailable
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentWrite, Store
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 _AFTER_FAILURE: Final = 1.0
@@ -88,8 +88,8 @@ class JobRunner:
         except StoreUnavailable as error:
             self._read_again()  # the job may be stored, without the resend
             raise StoreUnavailable(
-                sentence("it is not known whether the resend began: {error}", error=error.said),
-                hint=sentence("check job {id} before you resend again: if it exists, it continues", id=job.id),
+                localized("it is not known whether the resend began: {error}", error=error.said),
+                hint=localized("check job {id} before you resend again: if it exists, it continues", id=job.id),
             ) from error
         except BaseException:
             self._read_again()
@@ -129,8 +129,8 @@ class JobRunner:
         """
         if not job.is_done:
             raise Conflict(
-                sentence("job {id} is not finished, so which items ended how is not known yet", id=job.id),
-                hint=sentence("wait for its end, or cancel it"),
+                localized("job {id} is not finished, so which items ended how is not known yet", id=job.id),
+                hint=localized("wait for its end, or cancel it"),
             )
         now = self._clock.now()
         again = Job(new_id(now), job.selection, rate, reason or job.reason, by, now)
@@ -169,7 +169,7 @@ class JobRunner:
         state = (await self._repository.orders(job.id)).state(job)
         if state not in ("selecting", "sending", "paused"):
             raise Conflict(
-                sentence(
+                localized(
                     "job {id} is {state}: nothing is left to be done, and nothing was changed",
                     id=job.id,
                     state=state,

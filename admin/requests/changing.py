@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from admin.services import AdminServices
 from bus.errors import Conflict, TransportRefused
-from bus.sentences import sentence
+from bus.sentences import localized
 
 Stored = TypeVar("Stored")
 
@@ -36,7 +36,7 @@ async def put_unless_refused(
     trouble = router.trouble(code)
     if before is None and isinstance(trouble, TransportRefused):
         await undo(stored)
-        raise Conflict(sentence("{what}; nothing was changed", what=trouble.said), hint=trouble.hint_said)
+        raise Conflict(localized("{what}; nothing was changed", what=trouble.said), hint=trouble.hint_said)
     await services.settle()
     return stored
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from admin.models.configuration import ExponentialBody
 from bus.errors import BusError
 from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, headers_of, problem, problem_of
-from bus.sentences import N_, Said, Sentence, said_by, sentence, sentence_of
+from bus.sentences import N_, AnyText, LocalizedText, localized, localized_text_of, text_of_error
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
 # What is said of a value by the error type of the library that checks it.
@@ -51,8 +51,8 @@ class _LocalizedProblem(NamedTuple):
     """A problem document in English, with its texts for other languages."""
 
     problem: Problem
-    detail: Said
-    hint: Said = ""
+    detail: AnyText
+    hint: AnyText = ""
 
 
 def problem_for(error: Exception) -> Problem:
@@ -85,15 +85,15 @@ async def answer(request: Request, error: Exception) -> Response:
 
 
 def _content(told: _LocalizedProblem) -> bytes:
-    """Return the document; a ``Sentence`` in it also has its template and values, to say it in another language."""
+    """Return the document; a ``LocalizedText`` in it also has its template and values, for translation."""
     texts = {"detail_text": told.detail, "hint_text": told.hint}
-    said = {name: found for name, text in texts.items() if (found := sentence_of(text)) is not None}
+    said = {name: found for name, text in texts.items() if (found := localized_text_of(text)) is not None}
     return msgspec.json.encode({**msgspec.to_builtins(told.problem), **said})
 
 
 def _http(error: HTTPException) -> _LocalizedProblem:
     if error.status_code == 404:  # noqa: PLR2004 - no route has this path
-        detail, hint = sentence("there is nothing at this path"), sentence("see /openapi.json")
+        detail, hint = localized("there is nothing at this path"), localized("see /openapi.json")
         return _LocalizedProblem(problem(404, str(detail), hint=str(hint)), detail, hint)
     return _LocalizedProblem(problem(error.status_code, str(error.detail)), str(error.detail))
 
@@ -105,19 +105,19 @@ def _invalid(error: RequestValidationError) -> _LocalizedProblem:
         del place[0]
     status = 400 if first["type"] == "json_invalid" else 422
     field = ".".join(place)
-    detail = sentence("{field}: {why}", field=field or sentence("the body"), why=_why(first))
+    detail = localized("{field}: {why}", field=field or localized("the body"), why=_why(first))
     return _LocalizedProblem(problem(status, str(detail), field=field), detail)
 
 
-def _why(found: Mapping[str, Any]) -> Said:
+def _why(found: Mapping[str, Any]) -> AnyText:
     """Return what is wrong with a value: what a validator of ours raised, or what is expected."""
     values = found.get("ctx", {})
     if found["type"] == "value_error":
-        return said_by(values["error"])
+        return text_of_error(values["error"])
     template = _VALUES.get(found["type"])
     if template is None:
         return str(found["msg"])
-    return Sentence(template, {name: _written(value) for name, value in values.items()})
+    return LocalizedText(template, {name: _written(value) for name, value in values.items()})
 
 
 def _written(value: object) -> str | int:

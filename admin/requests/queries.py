@@ -11,7 +11,7 @@ from admin.models.responses.messages import ArchivedView, SearchedView
 from admin.models.selection import SelectionBody
 from admin.showing.archives import ArchivedDay
 from bus.domain.times import format_time
-from bus.ports.store import Searched
+from bus.ports.store import SearchedRange
 
 
 class SelectionQuery(SelectionBody):
@@ -34,7 +34,7 @@ class ExportQuery(SelectionQuery):
     bodies: bool = Field(default=False, description="with the messages' bodies; ndjson only, and on record")
 
 
-def searched_view(searched: Searched, archived: Sequence[ArchivedDay]) -> SearchedView:
+def searched_view(searched: SearchedRange, archived: Sequence[ArchivedDay]) -> SearchedView:
     """Return the range that a page has searched, and the days in it that were archived and dropped."""
     return SearchedView(
         since=_time(searched.since),

@@ -17,7 +17,7 @@ from admin.models.responses.configuration import DestinationActionsView, Subscri
 from bus.domain.destination import TransportName, check_removable
 from bus.errors import BusError
 from bus.security.keys import Action
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 Check = Callable[[], object]
@@ -80,8 +80,8 @@ def _verdict(*checks: Check) -> VerdictView:
             return VerdictView(
                 allowed=False,
                 why=str(error.said),
-                why_text=sentence_of(error.said),
+                why_text=localized_text_of(error.said),
                 hint=str(error.hint_said),
-                hint_text=sentence_of(error.hint_said),
+                hint_text=localized_text_of(error.hint_said),
             )
     return VerdictView(allowed=True, why="", why_text=None, hint="", hint_text=None)

@@ -17,13 +17,13 @@ from admin.showing.incidents import incident_views, silence_view
 from bus.cluster.alarm_documents import WATCHER, Trial
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.health.channels import Silence
-from bus.domain.health.incidents import Acknowledged
+from bus.domain.health.incidents import Acknowledgement
 from bus.domain.health.rulebook import RULES, TIMES
 from bus.domain.identity import new_id
 from bus.errors import Conflict, InvalidMessage, NotFound, PeerUnavailable
 from bus.http.openapi import refusals
 from bus.security.principals import Principal
-from bus.sentences import sentence, sentence_of
+from bus.sentences import localized, localized_text_of
 
 router = APIRouter(tags=["alarms"], route_class=AuditedRoute)
 _TRIED_WITHIN: Final = 40.0
@@ -64,7 +64,7 @@ async def acknowledge_incident(
     """Take an incident on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
     note, now = body.note if body is not None else "", services.context.clock.now()
     severity = (await services.alarms.incident(incident_id)).severity
-    taken = Acknowledged(principal.name or principal.id, now, note, severity)
+    taken = Acknowledgement(principal.name or principal.id, now, note, severity)
     await services.alarms.acknowledge(incident_id, taken)
     return await _seen(services, principal, incident_id)
 
@@ -82,13 +82,15 @@ async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pause
     """Have nobody told of alarms that match, for at most 30 days; pages go on to show them."""
     if not (body.cause + body.rule + body.destination + body.subscription).strip("*"):
         raise InvalidMessage(
-            sentence("a silence of everything is not taken"),
-            hint=sentence("give cause, rule, destination or subscription; * is any text in them"),
+            localized("a silence of everything is not taken"),
+            hint=localized("give cause, rule, destination or subscription; * is any text in them"),
             field="rule",
         )
     duration = parse_duration(body.duration)
     if duration > parse_duration(_LONGEST_SILENCE):
-        raise InvalidMessage(sentence("{field}: at most {longest}", field="for", longest=_LONGEST_SILENCE), field="for")
+        raise InvalidMessage(
+            localized("{field}: at most {longest}", field="for", longest=_LONGEST_SILENCE), field="for"
+        )
     now = services.context.clock.now()
     silence = Silence(
         id=new_id(now),
@@ -122,8 +124,8 @@ async def try_channels(services: ServicesDep, principal: Configurer, body: Trial
     """Tell a channel, or all of them, that it is tried, and return which have taken it; takes up to 40 s."""
     if not _is_watched(services):
         raise Conflict(
-            sentence("no process watches for alarms"),
-            hint=sentence("start one: {command}", command="bus run alarms"),
+            localized("no process watches for alarms"),
+            hint=localized("start one: {command}", command="bus run alarms"),
         )
     clock, id_ = services.context.clock, new_id(services.context.clock.now())
     channel = body.channel if body is not None else ""
@@ -139,11 +141,11 @@ async def try_channels(services: ServicesDep, principal: Configurer, body: Trial
         found = None
     if found is None or found.results is None:
         raise PeerUnavailable(
-            sentence("the process that watches for alarms has not tried them within {seconds} s", seconds=40)
+            localized("the process that watches for alarms has not tried them within {seconds} s", seconds=40)
         )
     return TrialView(
         results={name: str(error) for name, error in found.results.items()},
-        result_texts={name: sentence_of(error) for name, error in found.results.items()},
+        result_texts={name: localized_text_of(error) for name, error in found.results.items()},
     )
 
 
@@ -154,7 +156,7 @@ async def _seen(services: AdminServices, principal: Principal, id_: str) -> Inci
     under_way = await services.cures.under_way()
     for view in incident_views([found], silences, under_way, principal, services.context.clock.now()):
         return view
-    raise NotFound(sentence("there is no incident {id}", id=repr(id_)))
+    raise NotFound(localized("there is no incident {id}", id=repr(id_)))
 
 
 def _is_watched(services: AdminServices) -> bool:

@@ -23,8 +23,8 @@ from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
-from bus.security.audit_log import Wanted
-from bus.sentences import sentence
+from bus.security.audit_log import AuditQuery
+from bus.sentences import localized
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _PLACEHOLDER: Final = "SIGNATURE"
@@ -57,8 +57,8 @@ async def get_attempt(
     found = _find(delivery, attempt) if delivery is not None else None
     if delivery is None or found is None:
         raise NotFound(
-            sentence("there is no attempt {attempt} of that delivery", attempt=repr(attempt[:64])),
-            hint=sentence("it may be one of those that are not kept"),
+            localized("there is no attempt {attempt} of that delivery", attempt=repr(attempt[:64])),
+            hint=localized("it may be one of those that are not kept"),
         )
     return SentAttemptView(
         message_id=trace.id,
@@ -102,7 +102,7 @@ async def _request(
 async def _changed(services: AdminServices, subscription: Subscription, attempt: Attempt) -> tuple[str | None, bool]:
     """Return when a subscription was last changed after an attempt, and whether the audit log was read whole."""
     what = f"destinations/{subscription.destination}/subscriptions/{subscription.name}"
-    found = await services.audit.read(Wanted(since=attempt.started_at, what=what), after=None, limit=_CHANGES_READ)
+    found = await services.audit.read(AuditQuery(since=attempt.started_at, what=what), after=None, limit=_CHANGES_READ)
     done = [entry for entry in found.entries if entry.changes and (entry.status is None or entry.status < _REFUSED)]
     return format_time(id_time(done[0].id)) if done else None, found.next is None
 

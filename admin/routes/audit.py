@@ -14,8 +14,8 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
-from bus.security.audit_log import Wanted
-from bus.sentences import sentence
+from bus.security.audit_log import AuditQuery
+from bus.sentences import localized
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
@@ -35,7 +35,7 @@ async def read_audit(
 
     A page may hold fewer than ``limit`` while ``next`` goes on: it looks at a bounded number of entries.
     """
-    wanted = Wanted(parse_time(since) if since else None, parse_time(before) if before else None, who, what)
+    wanted = AuditQuery(parse_time(since) if since else None, parse_time(before) if before else None, who, what)
     found = await services.audit.read(wanted, after=_place(cursor), limit=limit)
     return Listing(items=[_view(entry) for entry in found.entries], next=found.next)
 
@@ -44,7 +44,7 @@ def _place(cursor: str | None) -> str | None:
     try:
         return parse_id(cursor) if cursor is not None else None
     except ValueError as error:
-        raise InvalidMessage(sentence("the cursor is not one that a page gave"), field="cursor") from error
+        raise InvalidMessage(localized("the cursor is not one that a page gave"), field="cursor") from error
 
 
 def _view(entry: Entry) -> AuditView:

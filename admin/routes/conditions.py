@@ -13,7 +13,7 @@ from admin.models.base import Code, optional_time
 from admin.models.responses.base import Listing, encoded
 from admin.models.responses.conditions import ConditionView
 from bus.domain.health.conditions import Condition
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 router = APIRouter(tags=["subscriptions"])
 
@@ -50,7 +50,7 @@ def _view(one: Condition) -> ConditionView:
         subscription=one.subscription,
         state=one.state,
         why=str(one.why),
-        why_text=sentence_of(one.why),
+        why_text=localized_text_of(one.why),
         since=optional_time(one.since or 0),
         probe_at=optional_time(one.probe_at or 0),
         waiting=one.waiting.records,

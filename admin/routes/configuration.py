@@ -18,7 +18,7 @@ from admin.services import AdminServices
 from bus.domain.audit import Change
 from bus.errors import Conflict, StoreError, TransportRefused
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/configuration", tags=["configuration"], route_class=AuditedRoute)
 _ENTRIES_AT_ONCE: Final = 100
@@ -104,7 +104,7 @@ async def _put(services: AdminServices, found: Plan) -> None:
         [one.code for one in destinations if one.code not in known],
         [one.key for one in subscriptions if one.key not in subscribed],
     )
-    raise Conflict(sentence("{what}; nothing was changed", what=refusal.said), hint=refusal.hint_said)
+    raise Conflict(localized("{what}; nothing was changed", what=refusal.said), hint=refusal.hint_said)
 
 
 async def _note(request: Request, principal: Principal, found: Plan) -> None:

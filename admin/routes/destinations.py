@@ -21,7 +21,7 @@ from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
 from bus.domain.ordering.combining import check_order
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 
@@ -119,5 +119,5 @@ async def _put(services: AdminServices, noting: AuditNotes, destination: Destina
 def _check_code(body: DestinationBody, code: str) -> None:
     if body.code != code:
         raise InvalidMessage(
-            sentence("the path says {name}, the body {other}", name=repr(code), other=repr(body.code)), field="code"
+            localized("the path says {name}, the body {other}", name=repr(code), other=repr(body.code)), field="code"
         )

@@ -21,7 +21,7 @@ from bus.domain.identity import new_id
 from bus.domain.searching.selection import Selection
 from bus.errors import InvalidMessage
 from bus.http.openapi import refusals
-from bus.sentences import listed, sentence
+from bus.sentences import listed, localized
 
 router = APIRouter(prefix="/discards", tags=["resends"], route_class=AuditedRoute)
 _PREVIEW: Final[Responses] = {200: {"description": "What a dry run counted", "model": PreviewView}}
@@ -63,10 +63,12 @@ def _selection(body: DiscardsBody, now: int) -> Selection:
     wanted = body.filter.to_domain()
     for name in ("destination", "subscription"):
         if not getattr(wanted, name):
-            raise InvalidMessage(sentence("say of which subscription deliveries are discarded"), field=f"filter.{name}")
+            raise InvalidMessage(
+                localized("say of which subscription deliveries are discarded"), field=f"filter.{name}"
+            )
     if wanted.status is not None and wanted.status not in UNDELIVERED:
         raise InvalidMessage(
-            sentence(
+            localized(
                 "what is {status} has ended already: give one of {states}",
                 status=wanted.status.value,
                 states=listed(sorted(UNDELIVERED), len(UNDELIVERED)),

@@ -20,7 +20,7 @@ from admin.showing.archives import missing
 from bus.domain.audit import sent
 from bus.domain.message import Message
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _JSON: Final = "application/json"
@@ -72,7 +72,7 @@ async def _edit(body: EditBody, old: Message, request: Request) -> Edit:
             content = base64.b64decode(body.body_base64, validate=True)
         except (binascii.Error, ValueError) as error:
             raise InvalidMessage(
-                sentence("body_base64 is not base64: {error}", error=str(error)), field="body_base64"
+                localized("body_base64 is not base64: {error}", error=str(error)), field="body_base64"
             ) from error
     return Edit(body=content, content_type=content_type, headers=body.headers, key=body.key, biz_id=body.biz_id)
 

@@ -17,7 +17,7 @@ from bus.domain.tracing.failures import FailureGroup, advice_on
 from bus.domain.tracing.signature import error_of, has_variable
 from bus.errors import InvalidMessage
 from bus.ports.store import MOST_GROUPS, TraceStore
-from bus.sentences import sentence, sentence_of
+from bus.sentences import localized, localized_text_of
 
 router = APIRouter(tags=["failures"])
 
@@ -43,7 +43,7 @@ async def list_failures(
         principal.require("read", destination)
     start, end = parse_time(since) if since else None, parse_time(before) if before else None
     if start is not None and end is not None and start >= end:
-        raise InvalidMessage(sentence("from: it must be before to"), field="from")
+        raise InvalidMessage(localized("from: it must be before to"), field="from")
     selection = Selection(destination=destination, subscription=subscription, since=start, before=end)
     found = await services.context.store.failures(selection)
     groups = [group for group in found.groups if principal.may("read", group.destination)]
@@ -80,7 +80,7 @@ def _view(group: FailureGroup, example: str, asked: Selection) -> FailureGroupVi
         signature=group.signature,
         example=example,
         advice=str(advice_on(group.signature)),
-        advice_text=sentence_of(advice_on(group.signature)),
+        advice_text=localized_text_of(advice_on(group.signature)),
         count=group.count,
         deliveries={status.value: count for status, count in sorted(group.counts.items())},
         first_seen=format_time(group.first_at),

@@ -14,8 +14,8 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
-from bus.security.audit_log import Wanted
-from bus.sentences import sentence
+from bus.security.audit_log import AuditQuery
+from bus.sentences import localized
 
 router = APIRouter(tags=["audit"])
 _RESOURCE: Final = re.compile(r"destinations/([A-Za-z0-9_][A-Za-z0-9._-]{0,127})(/subscriptions/[A-Za-z0-9._-]{1,64})?")
@@ -42,10 +42,10 @@ async def get_history(
     named = _RESOURCE.fullmatch(resource)
     if named is None:
         raise InvalidMessage(
-            sentence("resource: it is destinations/CODE or destinations/CODE/subscriptions/NAME"), field="resource"
+            localized("resource: it is destinations/CODE or destinations/CODE/subscriptions/NAME"), field="resource"
         )
     principal.require("read", named[1])
-    found = await services.audit.read(Wanted(what=resource), after=_place(cursor), limit=limit)
+    found = await services.audit.read(AuditQuery(what=resource), after=_place(cursor), limit=limit)
     return Listing(items=[_view(entry) for entry in found.entries if _is_change(entry)], next=found.next)
 
 
@@ -58,7 +58,7 @@ def _place(cursor: str | None) -> str | None:
     try:
         return parse_id(cursor) if cursor is not None else None
     except ValueError as error:
-        raise InvalidMessage(sentence("cursor: it is not one that a page gave"), field="cursor") from error
+        raise InvalidMessage(localized("cursor: it is not one that a page gave"), field="cursor") from error
 
 
 def _view(entry: Entry) -> HistoryView:

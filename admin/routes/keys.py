@@ -17,7 +17,7 @@ from admin.requests.changing import merged
 from bus.errors import NotFound
 from bus.security.keyring import StoredKey
 from bus.security.keys import split_key
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=AuditedRoute)
 
@@ -71,7 +71,7 @@ async def limit_key(
 async def revoke_key(key_id: str, services: ServicesDep, _: Configurer) -> Response:
     """Revoke a key: at once in this process, within seconds in the others."""
     if not await services.context.keyring.delete_key(key_id):
-        raise NotFound(sentence("there is no key {id}", id=repr(key_id[:64])), hint="bus key list")
+        raise NotFound(localized("there is no key {id}", id=repr(key_id[:64])), hint="bus key list")
     await services.saved.forget("key", key_id)
     return Response(status_code=204)
 

@@ -21,7 +21,7 @@ from bus.domain.identity import parse_id
 from bus.domain.tracing.trace import Trace
 from bus.errors import InvalidMessage
 from bus.security.principals import Principal
-from bus.sentences import said_by
+from bus.sentences import text_of_error
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "*/*")
@@ -55,7 +55,7 @@ async def search_messages(
     try:
         page = await services.context.store.search(selection, cursor=query.cursor, limit=query.limit)
     except ValueError as error:
-        raise InvalidMessage(said_by(error), field="cursor") from error
+        raise InvalidMessage(text_of_error(error), field="cursor") from error
     found = MessagesView(
         items=[message_row(trace) for trace in page.traces],
         next=page.next,

@@ -18,7 +18,7 @@ from admin.services import AdminServices
 from bus.bootstrap import Introspection
 from bus.ports.spool import SpoolStats
 from bus.registry import Preference, Rates
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 
@@ -105,7 +105,7 @@ def _clusters_view(services: AdminServices) -> ClustersView:
             preferred=name == preferred,
             ok=not conditions.get(name),
             detail=str(told[name]),
-            detail_text=sentence_of(told[name]),
+            detail_text=localized_text_of(told[name]),
             published_by=[url for url, active in publishers.items() if active.get(transport) == name],
         )
         for name, transport in preference.clusters.items()

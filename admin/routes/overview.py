@@ -31,18 +31,18 @@ from bus.cluster.member import Member
 from bus.domain.catalog import Catalog
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.conditions import Condition, State
-from bus.domain.health.facts import Lane, OpenBreaker, Waiting
+from bus.domain.health.facts import Backlog, Lane, OpenBreaker
 from bus.domain.health.rulebook import RULES
 from bus.domain.health.vitals import SpoolFigures
 from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
-from bus.observing.observatory import Rates, Sight, breakers
+from bus.observing.observatory import Rates, StatusSnapshot, breakers
 from bus.security.principals import Principal
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 router = APIRouter(tags=["operations"])
-_NONE: Final = Waiting(0, None)
+_NONE: Final = Backlog(0, None)
 _NEARLY_FULL: Final = RULES["spool-full"].limit or 1.0
 
 
@@ -170,7 +170,9 @@ def _states(conditions: Sequence[Condition]) -> dict[str, State]:
     return found
 
 
-def _destination(code: str, sight: Sight, catalog: Catalog, states: Mapping[str, State]) -> BusyDestinationView:
+def _destination(
+    code: str, sight: StatusSnapshot, catalog: Catalog, states: Mapping[str, State]
+) -> BusyDestinationView:
     lanes = [found.key for found in catalog.of(code)]
     unpublished = [member.unpublished[code] for member in sight.members if code in member.unpublished]
     later = sight.retrying.get((code, ""), 0) if sight.retrying is not None else None
@@ -188,7 +190,7 @@ def _destination(code: str, sight: Sight, catalog: Catalog, states: Mapping[str,
     )
 
 
-def _subscription(found: Subscription, sight: Sight) -> BusySubscriptionView:
+def _subscription(found: Subscription, sight: StatusSnapshot) -> BusySubscriptionView:
     rates = _rated(sight.rates, sight.rates.lanes.get(found.key) if sight.rates is not None else None)
     return BusySubscriptionView(
         destination=found.destination,
@@ -200,7 +202,7 @@ def _subscription(found: Subscription, sight: Sight) -> BusySubscriptionView:
     )
 
 
-def _waiting(lanes: Sequence[Lane], sight: Sight) -> _Backlog:
+def _waiting(lanes: Sequence[Lane], sight: StatusSnapshot) -> _Backlog:
     backlogs = [sight.backlog.get(lane, _NONE) for lane in lanes]
     known = [found.records for found in backlogs if found.records is not None]
     times = [found.oldest for found in backlogs if found.oldest is not None]
@@ -220,7 +222,7 @@ def _rated(rates: Rates | None, figures: Figures | None) -> RatesView:
 
 
 def _busiest(
-    codes: Sequence[str], lanes: Sequence[Lane], catalog: Catalog, sight: Sight
+    codes: Sequence[str], lanes: Sequence[Lane], catalog: Catalog, sight: StatusSnapshot
 ) -> tuple[list[str], list[Lane]]:
     """Return destinations and subscriptions in the order of ``_order``."""
     return (
@@ -229,7 +231,7 @@ def _busiest(
     )
 
 
-def _order(lanes: Sequence[Lane], sight: Sight, code: str | None) -> tuple[int, int, str]:
+def _order(lanes: Sequence[Lane], sight: StatusSnapshot, code: str | None) -> tuple[int, int, str]:
     """Return a sort key: the most waiting first, then the most accepted and attempted."""
     retrying = sight.retrying if sight.retrying is not None else {}
     waiting = sum((sight.backlog.get(lane, _NONE).records or 0) + retrying.get(lane, 0) for lane in lanes)
@@ -258,12 +260,12 @@ def _alarm(found: Alarm, onsets: Mapping[str, int], under_way: UnderWay, princip
         severity=found.severity,
         cause=found.cause,
         what=str(found.what),
-        what_text=sentence_of(found.what),
+        what_text=localized_text_of(found.what),
         since=optional_time(min(known, default=0)),
         destination=found.destination,
         subscription=found.subscription,
         next_step=str(found.next_step),
-        next_step_text=sentence_of(found.next_step),
+        next_step_text=localized_text_of(found.next_step),
         link=found.link,
         cures=cure_views(under_way, found, principal),
     )

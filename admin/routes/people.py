@@ -18,7 +18,7 @@ from admin.routes.sessions import login_of
 from admin.services import AdminServices
 from bus.errors import Conflict, InvalidMessage, NotFound
 from bus.security.keyring import StoredUser
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
 
@@ -34,7 +34,7 @@ async def create_user(body: UserBody, services: ServicesDep, _: Configurer) -> N
     """Make a user; the password is made for it and shown once."""
     keyring = services.context.keyring
     if body.blocked:
-        raise InvalidMessage(sentence("a user is made to log in, and blocked later"), field="blocked")
+        raise InvalidMessage(localized("a user is made to log in, and blocked later"), field="blocked")
     password = await keyring.add_user(body.name, body.role, tuple(body.destinations))
     return _with_password(_user(services, body.name), password)
 
@@ -56,14 +56,14 @@ async def patch_user(
     known = _user(services, user)
     body = merged(UserBody.of(known), changes)
     if body.name != user:
-        raise InvalidMessage(sentence("a user's name does not change"), field="name")
+        raise InvalidMessage(localized("a user's name does not change"), field="name")
     if known.subject and (body.role, tuple(body.destinations)) != (known.role, known.destinations):
         raise Conflict(
-            sentence(
+            localized(
                 "what {user} may do is what the OpenID Connect provider says at each login; nothing was changed",
                 user=repr(user),
             ),
-            hint=sentence("change it there, or block the user here"),
+            hint=localized("change it there, or block the user here"),
         )
     changed = await services.context.keyring.change_user(
         user, body.role, tuple(body.destinations), blocked=body.blocked
@@ -96,7 +96,7 @@ def _user(services: AdminServices, name: str) -> StoredUser:
 
 
 def _missing(name: str) -> NotFound:
-    return NotFound(sentence("there is no user {name}", name=repr(name[:128])), hint="bus user list")
+    return NotFound(localized("there is no user {name}", name=repr(name[:128])), hint="bus user list")
 
 
 def _with_password(user: StoredUser, password: str) -> NewPasswordView:

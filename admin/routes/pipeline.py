@@ -10,12 +10,12 @@ from admin.models.pipeline import PipelineBody, ProofReportBody, WishBody
 from admin.models.responses.pipeline import PipelineView, ProofReportView, WishesView
 from admin.requests.audited import AuditedRoute
 from bus.domain.identity import new_id
-from bus.domain.pipelines import Job, Wish
+from bus.domain.pipelines import Job, RunRequest
 from bus.domain.times import format_time
 from bus.errors import Conflict, NotFound
 from bus.http.openapi import refusals
 from bus.security.keys import Action
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/pipeline", tags=["pipeline"], route_class=AuditedRoute)
 
@@ -74,11 +74,11 @@ async def want_run(body: WishBody, services: ServicesDep, principal: Resender) -
     told, now = await services.pipeline.told(), services.context.clock.now()
     if told is None or not told.is_heard(now):
         raise Conflict(
-            sentence("no pipeline reports to this bus; no run was requested"),
-            hint=sentence("start one: {command}", command="bus pipeline serve"),
+            localized("no pipeline reports to this bus; no run was requested"),
+            hint=localized("start one: {command}", command="bus pipeline serve"),
         )
     if body.job not in {each.job for each in told.pipeline.jobs}:
-        raise NotFound(sentence("this pipeline does not have the job {job}", job=body.job))
+        raise NotFound(localized("this pipeline does not have the job {job}", job=body.job))
     by = principal.name or principal.id
-    await services.pipeline.wish(Wish(id=new_id(now), job=body.job, by=by, at=format_time(now)))
+    await services.pipeline.wish(RunRequest(id=new_id(now), job=body.job, by=by, at=format_time(now)))
     return WishesView(wishes=await services.pipeline.wishes())

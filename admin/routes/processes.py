@@ -32,7 +32,7 @@ from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.domain.times import format_time
 from bus.errors import NotFound
-from bus.sentences import sentence, sentence_of
+from bus.sentences import localized, localized_text_of
 
 router = APIRouter(tags=["operations"])
 
@@ -64,8 +64,8 @@ async def get_process(
     member = next((found for found in members.all if found.owner == owner), None)
     if member is None:
         raise NotFound(
-            sentence("there is no live process {owner}", owner=repr(owner)),
-            hint=sentence("GET /api/v1/processes lists those that are alive"),
+            localized("there is no live process {owner}", owner=repr(owner)),
+            hint=localized("GET /api/v1/processes lists those that are alive"),
         )
     (answer,) = await services.introspection.reports.of([member])
     view = _view(answer, services.context.registry.revision)
@@ -124,7 +124,7 @@ async def list_orphans(services: ServicesDep, _: Reader) -> OrphansView:
                 directories=answer.report.swept if answer.report is not None else [],
                 answers=answer.report is not None,
                 trouble=str(answer.trouble),
-                trouble_text=sentence_of(answer.trouble),
+                trouble_text=localized_text_of(answer.trouble),
             )
             for answer in answers
         ],
@@ -152,11 +152,11 @@ def _view(answer: Answer, revision: int) -> ProcessView:
         seen_seconds_ago=round(answer.seen, 3),
         answers=report is not None,
         trouble=str(answer.trouble),
-        trouble_text=sentence_of(answer.trouble),
+        trouble_text=localized_text_of(answer.trouble),
         revision=member.revision,
         is_current=member.revision >= revision,
         troubles=[
-            TroubleView(name=name, detail=str(said), detail_text=sentence_of(said))
+            TroubleView(name=name, detail=str(said), detail_text=localized_text_of(said))
             for name, said in member.told_troubles().items()
         ],
         spools=[spool_view(name, found) for name, found in member.spools.items()],

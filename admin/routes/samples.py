@@ -19,8 +19,8 @@ from bus.domain.headers import own_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size
 from bus.errors import InvalidMessage
-from bus.ports.sampling import Sampled
-from bus.sentences import said_by, sentence
+from bus.ports.sampling import SampleResult
+from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 _JSON: Final = "application/json"
@@ -79,18 +79,18 @@ async def send_sample(
 def _content(body: SampleBody) -> tuple[bytes, str]:
     if body.body_base64 is not None:
         if "body" in body.model_fields_set:
-            raise InvalidMessage(sentence("body_base64: send body or body_base64, not both"), field="body_base64")
+            raise InvalidMessage(localized("body_base64: send body or body_base64, not both"), field="body_base64")
         try:
             return base64.b64decode(body.body_base64, validate=True), body.content_type or _BINARY
         except (binascii.Error, ValueError) as error:
-            raise InvalidMessage(sentence("body_base64: {error}", error=str(error)), field="body_base64") from error
+            raise InvalidMessage(localized("body_base64: {error}", error=str(error)), field="body_base64") from error
     if "body" not in body.model_fields_set:
-        raise InvalidMessage(sentence("body: send body, any JSON, or body_base64"), field="body")
+        raise InvalidMessage(localized("body: send body, any JSON, or body_base64"), field="body")
     try:
         return msgspec.json.encode(body.body), body.content_type or _JSON
     except (UnicodeEncodeError, OverflowError, RecursionError) as error:
         raise InvalidMessage(
-            sentence("body: it cannot be sent as JSON: {error}", error=str(error)), field="body"
+            localized("body: it cannot be sent as JSON: {error}", error=str(error)), field="body"
         ) from error
 
 
@@ -98,10 +98,10 @@ def _headers(body: SampleBody) -> dict[str, str]:
     try:
         return own_headers(body.headers)
     except ValueError as error:
-        raise InvalidMessage(sentence("headers: {error}", error=said_by(error)), field="headers") from error
+        raise InvalidMessage(localized("headers: {error}", error=text_of_error(error)), field="headers") from error
 
 
-def _view(message: Message, sampled: Sampled) -> SampleView:
+def _view(message: Message, sampled: SampleResult) -> SampleView:
     sent = message.body if sampled.body is None else sampled.body
     return SampleView(
         id=message.id,

@@ -16,14 +16,14 @@ from admin.requests.audited import AuditedRoute
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/views", tags=["views"], route_class=AuditedRoute)
 
 
 def _printable(value: str) -> str:
     if not value.isprintable() or value != value.strip() or value in (".", ".."):
-        raise ValueError(sentence("it has characters that cannot be shown, or spaces at an end"))
+        raise ValueError(localized("it has characters that cannot be shown, or spaces at an end"))
     return value
 
 
@@ -67,7 +67,7 @@ async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal:
     """Keep a view of one's own; at most 100 of one person and 2,000 of all."""
     if body.name not in (None, name):
         raise InvalidMessage(
-            sentence("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
+            localized("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
         )
     found = await services.saved.put(
         principal, name, page=body.page, query=body.query.removeprefix("?"), shared=body.shared, version=body.version

@@ -22,7 +22,7 @@ from bus.security.login import new_device
 from bus.security.passwords import check_password
 from bus.security.principals import Principal
 from bus.security.sessions import Session
-from bus.sentences import said_by, sentence
+from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/session", tags=["session"], route_class=AuditedRoute)
 Somebody = Annotated[Principal, Depends(who)]
@@ -56,23 +56,23 @@ async def change_password(
     """Change one's own password; all one's sessions end, and a new one begins."""
     session = session_of(request)
     if session is None:
-        raise AccessDenied(sentence("only a user who has logged in can change a password"))
+        raise AccessDenied(localized("only a user who has logged in can change a password"))
     name = session.user.name
     if session.user.subject:
         raise Conflict(
-            sentence("you log in at the OpenID Connect provider"), hint=sentence("change the password there")
+            localized("you log in at the OpenID Connect provider"), hint=localized("change the password there")
         )
     try:
         wanted = check_password(body.password, name)
     except ValueError as error:
-        raise InvalidMessage(said_by(error), field="password") from error
+        raise InvalidMessage(text_of_error(error), field="password") from error
     try:
         await services.login.check(
             name, body.current_password, address=address_of(request), device=device_token(request)
         )
     except AccessDenied as error:
         if error.status == 401:  # noqa: PLR2004 - that would mean that the session ended
-            raise InvalidMessage(sentence("this is not the present password"), field="current_password") from error
+            raise InvalidMessage(localized("this is not the present password"), field="current_password") from error
         raise
     changed, _given = await services.context.keyring.set_password(name, wanted)
     return await begin_session(request, response, services, changed)
@@ -92,7 +92,7 @@ async def begin_session(request: Request, response: Response, services: AdminSer
     )
     session = await sessions.find(token)
     if session is None:
-        raise AccessDenied(sentence("the user was changed meanwhile"), hint=sentence("log in again"), status=401)
+        raise AccessDenied(localized("the user was changed meanwhile"), hint=localized("log in again"), status=401)
     return _view(services, session.principal, session)
 
 

@@ -13,10 +13,10 @@ from admin.models.base import Time
 from admin.models.responses.stats import FiguresView, PointView, SeriesView, SpanView, StatsView
 from bus.domain.durations import format_duration
 from bus.domain.statistics.rollup import LONGEST, MINUTE, Resolution, resolution_for
-from bus.domain.statistics.series import NAMES, Figures, Grouping, Series, series_of
+from bus.domain.statistics.series import NAMES, Figures, Series, SeriesGrouping, series_of
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(tags=["stats"])
 _HOUR: Final = 60 * MINUTE
@@ -28,7 +28,7 @@ async def get_stats(
     principal: ReaderOfSome,
     since: Annotated[Time | None, Query(alias="from")] = None,
     before: Annotated[Time | None, Query(alias="to")] = None,
-    by: Grouping | None = None,
+    by: SeriesGrouping | None = None,
     destination: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> StatsView:
@@ -68,12 +68,12 @@ def _range(since: str | None, before: str | None, now: int) -> tuple[int, int]:
     end = min(parse_time(before), now) if before else now
     start = parse_time(since) if since else end - _HOUR
     if start >= now:
-        raise InvalidMessage(sentence("from: it is in the future"), field="from")
+        raise InvalidMessage(localized("from: it is in the future"), field="from")
     if start >= end:
-        raise InvalidMessage(sentence("from: it must be before to"), field="from")
+        raise InvalidMessage(localized("from: it must be before to"), field="from")
     if end - start > LONGEST:
         raise InvalidMessage(
-            sentence("from: a range of {longest} at most is kept", longest=format_duration(LONGEST)), field="from"
+            localized("from: a range of {longest} at most is kept", longest=format_duration(LONGEST)), field="from"
         )
     return start, end
 
@@ -88,7 +88,7 @@ def _span(resolution: Resolution, start: int, end: int, now: int) -> SpanView:
     )
 
 
-def _series(series: Series, by: Grouping | None) -> SeriesView:
+def _series(series: Series, by: SeriesGrouping | None) -> SeriesView:
     names = dict(zip(NAMES[by], series.name, strict=True))
     points = [
         PointView(at=format_time(start), **msgspec.structs.asdict(_figures(figures)))

@@ -25,10 +25,10 @@ from bus.domain.ordering.deciding import (
     segment_of,
 )
 from bus.errors import Conflict
-from bus.sentences import sentence
+from bus.sentences import localized
 
 router = APIRouter(prefix="/destinations/{code}/ordering", tags=["ordering"], route_class=AuditedRoute)
-_FORCE: Final = sentence("remove it all the same only if it is lost for good: {option}", option="force")
+_FORCE: Final = localized("remove it all the same only if it is lost for good: {option}", option="force")
 
 
 @router.get("")
@@ -109,8 +109,8 @@ def _released(code: str, seen: Lease, chain: Chain) -> Chain:
 
 def _changed(code: str) -> Conflict:
     return Conflict(
-        sentence("the chain of {code} changed meanwhile; nothing was changed", code=repr(code)),
-        hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+        localized("the chain of {code} changed meanwhile; nothing was changed", code=repr(code)),
+        hint=localized("see: {command}", command=f"bus ordering show {code}"),
     )
 
 
@@ -119,13 +119,13 @@ def _check_lost(orders: StrictOrders, destination: Destination, name: str) -> No
     group = orders.group(destination, name)
     if group is None:
         raise Conflict(
-            sentence(
+            localized(
                 "group {group} is not configured here, so it is unknown whether it is available", group=repr(name)
             ),
             hint=_FORCE,
         )
     if group.lags() is not None:
         raise Conflict(
-            sentence("group {group} answers: what it holds is read in order; nothing was changed", group=repr(name)),
+            localized("group {group} answers: what it holds is read in order; nothing was changed", group=repr(name)),
             hint=_FORCE,
         )

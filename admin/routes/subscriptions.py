@@ -24,7 +24,7 @@ from bus.errors import Conflict, InvalidMessage
 from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.security.signatures import new_secret
-from bus.sentences import said_by, sentence
+from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 
@@ -90,8 +90,8 @@ async def rotate_secret(
         secrets = known.rotated(fresh, now, now + parse_duration(body.overlap))
     except ValueError as error:
         raise Conflict(
-            said_by(error),
-            hint=sentence("rotate again after that time; an overlap of 0s ends all former secrets at once"),
+            text_of_error(error),
+            hint=localized("rotate again after that time; an overlap of 0s ends all former secrets at once"),
         ) from error
     stored = await registry.put_subscription(msgspec.structs.replace(known, secrets=secrets))
     await services.settle()
@@ -112,7 +112,7 @@ async def delete_subscription(code: Code, name: str, services: ServicesDep, _: C
 def _check_name(body: SubscriptionBody, name: str) -> None:
     if body.name != name:
         raise InvalidMessage(
-            sentence("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
+            localized("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
         )
 
 

@@ -17,10 +17,10 @@ from admin.requests.queries import SelectionQuery, searched_view
 from admin.showing.masks import Masks
 from bus.domain.searching.selection import Selection
 from bus.domain.times import SECOND, format_time
-from bus.domain.tracing.summary import Attribute, Shared, Summing
+from bus.domain.tracing.summary import Attribute, SharedAttribute, SummaryBuilder
 from bus.errors import AccessDenied
 from bus.ports.clock import Clock
-from bus.ports.store import Searched, TraceStore
+from bus.ports.store import SearchedRange, TraceStore
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 PATIENCE: Final = 1.0
@@ -50,7 +50,7 @@ async def summarize_messages(
     selection = query.to_domain()
     masks.require_unprobed(selection)
     context = services.context
-    summing = Summing(selection)
+    summing = SummaryBuilder(selection)
     searched = await _add_up(summing, context.store, selection, masks, context.clock)
     now = context.clock.now()
     before = now if selection.before is None else min(selection.before, now)
@@ -67,7 +67,9 @@ async def summarize_messages(
     )
 
 
-async def _add_up(summing: Summing, store: TraceStore, selection: Selection, masks: Masks, clock: Clock) -> Searched:
+async def _add_up(
+    summing: SummaryBuilder, store: TraceStore, selection: Selection, masks: Masks, clock: Clock
+) -> SearchedRange:
     """Add messages page by page as far as time and number allow; return the range that was looked at."""
     deadline = clock.monotonic() + PATIENCE
     cursor: str | None = None
@@ -81,7 +83,7 @@ async def _add_up(summing: Summing, store: TraceStore, selection: Selection, mas
             return page.searched._replace(before=before)
 
 
-def _shared(shared: Shared, selection: Selection, masks: Masks) -> SharedView:
+def _shared(shared: SharedAttribute, selection: Selection, masks: Masks) -> SharedView:
     attribute = shared.attribute
     values = [
         ValueView(value=value, messages=count, filter=_narrowed(selection, attribute, value, masks))

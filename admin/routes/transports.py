@@ -22,7 +22,7 @@ from bus.cluster.report import Answer
 from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.times import format_time
-from bus.sentences import Said, joined, sentence, sentence_of
+from bus.sentences import AnyText, joined, localized, localized_text_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 _DIRECT_QUEUE = "direct"
@@ -79,7 +79,7 @@ def _transport(
         attached_until=optional_time(former.until) if former is not None else None,
         drained=is_drained(line.waiting for line in lines),
         trouble=str(trouble),
-        trouble_text=sentence_of(trouble),
+        trouble_text=localized_text_of(trouble),
         subscriptions=lines,
     )
 
@@ -90,13 +90,13 @@ def _role(destination: Destination, transport: str, former: FormerTransport | No
     return "former" if former is not None else "fallback"
 
 
-def _trouble(context: Context, destination: Destination, name: str) -> Said:
+def _trouble(context: Context, destination: Destination, name: str) -> AnyText:
     publisher = context.router.publishers.get(name)
     if publisher is None:
-        return sentence("its servers are not in the configuration of this process")
+        return localized("its servers are not in the configuration of this process")
     trouble = context.router.trouble(destination.code) if name == destination.carrier else None
     conditions = [
-        sentence("{name}: {trouble}", name=cluster, trouble=said)
+        localized("{name}: {trouble}", name=cluster, trouble=said)
         for cluster, said in publisher.conditions().items()
         if said
     ]

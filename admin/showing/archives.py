@@ -11,7 +11,7 @@ from bus.domain.times import DAY, day_of, format_time
 from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import NotFound
 from bus.ports.store import DocumentStore
-from bus.sentences import sentence
+from bus.sentences import localized
 
 ARCHIVED: Final = "archived"
 _SOMEWHERE: Final = "LAKE"
@@ -68,19 +68,19 @@ class Archives:
 def missing(message_id: str) -> NotFound:
     """Return the error for a message that is not there."""
     return NotFound(
-        sentence("there is no message {id}", id=message_id[:64]),
-        hint=sentence("check the id; it may be past its retention"),
+        localized("there is no message {id}", id=message_id[:64]),
+        hint=localized("check the id; it may be past its retention"),
     )
 
 
 def _archived(message_id: str, day: ArchivedDay) -> NotFound:
     return NotFound(
-        sentence(
+        localized(
             "message {id} is not in the store: the messages of its day were archived at {time}",
             id=message_id,
             time=format_time(day.at),
         ),
-        hint=sentence(
+        hint=localized(
             "read it there with: {command}", command=f"bus pipeline find {message_id} --lake {day.lake or _SOMEWHERE}"
         ),
     )

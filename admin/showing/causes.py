@@ -15,8 +15,8 @@ from bus.domain.health.facts import Lane
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import Trace
-from bus.observing.reading import Reading
-from bus.sentences import sentence
+from bus.observing.reading import CachedCall
+from bus.sentences import localized
 
 
 class _DispatcherReport(NamedTuple):
@@ -31,7 +31,7 @@ class Causes:
         self._context = context
         self._introspection = introspection
         self._strict = strict
-        self._told = Reading(self._ask, context.clock, least=0.5)
+        self._told = CachedCall(self._ask, context.clock, least=0.5)
 
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
         """Return why each unfinished delivery is not in flight, by subscription; what is not known is left out.
@@ -133,12 +133,12 @@ def _places(context: Context, destination: Destination, name: str, members: Sequ
     code = destination.code
     for member in members:
         if (since := member.unpublished.get(code)) is not None:
-            yield Place(sentence("the local queue of the receiver on {node}", node=member.node), since)
+            yield Place(localized("the local queue of the receiver on {node}", node=member.node), since)
     for transport in destination.transports:
         lag = context.router.lag(destination, name, transport) if transport is not TransportName.DIRECT else None
         if lag is not None and lag.records:
-            yield Place(sentence("its queue in {broker}", broker=str(transport)), lag.oldest or 0)
+            yield Place(localized("its queue in {broker}", broker=str(transport)), lag.oldest or 0)
     for member in members:
         held = member.held.get(f"{code}/{name}")
         if held is not None and held.queued and held.oldest is not None:
-            yield Place(sentence("the direct queue of the dispatcher on {node}", node=member.node), held.oldest)
+            yield Place(localized("the direct queue of the dispatcher on {node}", node=member.node), held.oldest)

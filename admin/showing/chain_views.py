@@ -20,7 +20,7 @@ from bus.domain.ordering.chain import Chain, Lease, Segment
 from bus.domain.ordering.obstacles import BRING_BACK
 from bus.domain.times import format_time
 from bus.security.principals import Principal
-from bus.sentences import Said, sentence, sentence_of
+from bus.sentences import AnyText, localized, localized_text_of
 
 
 def order_view(orders: StrictOrders, found: StrictOrder, principal: Principal) -> StrictOrderView:
@@ -48,12 +48,12 @@ def _blocked(found: StrictOrder) -> list[ObstacleView]:
     return [_obstacle(one.what, one.next_step) for one in found.obstacles]
 
 
-def _obstacle(what: Said, next_step: Said) -> ObstacleView:
+def _obstacle(what: AnyText, next_step: AnyText) -> ObstacleView:
     return ObstacleView(
         what=str(what),
-        what_text=sentence_of(what),
+        what_text=localized_text_of(what),
         next_step=str(next_step),
-        next_step_text=sentence_of(next_step),
+        next_step_text=localized_text_of(next_step),
     )
 
 
@@ -91,7 +91,7 @@ def _segment(orders: StrictOrders, destination: Destination, chain: Chain, segme
 
 def _group(place: Place) -> GroupView:
     state, has_messages = place.state, place.has_messages
-    trouble: Said = state.trouble if state is not None else sentence("it is not configured here")
+    trouble: AnyText = state.trouble if state is not None else localized("it is not configured here")
     return GroupView(
         name=place.name,
         configured=state is not None,
@@ -99,7 +99,7 @@ def _group(place: Place) -> GroupView:
         empty=not has_messages if has_messages is not None else None,
         behind=place.is_behind,
         trouble=str(trouble),
-        trouble_text=sentence_of(trouble),
+        trouble_text=localized_text_of(trouble),
     )
 
 
@@ -114,6 +114,6 @@ def known_sum(waiting: Mapping[str, int | None]) -> int | None:
     return sum(known) if len(known) == len(waiting) else None
 
 
-def costs_view(found: Sequence[Said]) -> list[CostView]:
+def costs_view(found: Sequence[AnyText]) -> list[CostView]:
     """Return what a decision costs."""
-    return [CostView(what=str(said), what_text=sentence_of(said)) for said in found]
+    return [CostView(what=str(said), what_text=localized_text_of(said)) for said in found]

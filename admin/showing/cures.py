@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from admin.repair.jobs import Job, JobRepository, Kind, Orders
 from bus.domain.delivery.delivery import Status
 from bus.domain.searching.selection import Selection
-from bus.observing.reading import Reading
+from bus.observing.reading import CachedCall
 from bus.ports.clock import Clock
 from bus.security.keys import Action
 from bus.security.principals import Principal
@@ -37,7 +37,7 @@ class Cures:
 
     def __init__(self, jobs: JobRepository, clock: Clock) -> None:
         self._jobs = jobs
-        self._known = Reading(self._read, clock, least=_KNOWN_FOR)
+        self._known = CachedCall(self._read, clock, least=_KNOWN_FOR)
 
     async def under_way(self) -> UnderWay:
         """Return the jobs that are not over, as they were two seconds ago or so; none while the store is away."""

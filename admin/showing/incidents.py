@@ -10,14 +10,14 @@ from admin.models.responses.resends import CureView
 from admin.showing.cures import UnderWay
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.channels import Silence, is_silenced
-from bus.domain.health.incidents import Incident, Raised
+from bus.domain.health.incidents import Incident, RaisedAlarm
 from bus.domain.times import format_time
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 
-def cure_views(under_way: UnderWay, alarm: Alarm | Raised, principal: Principal) -> list[CureView]:
+def cure_views(under_way: UnderWay, alarm: Alarm | RaisedAlarm, principal: Principal) -> list[CureView]:
     """Return the jobs that cure an alarm, as far as a principal may see them."""
     found = under_way.of(alarm.rule, alarm.destination, alarm.subscription, principal)
     return [CureView(**cure._asdict()) for cure in found]
@@ -81,14 +81,14 @@ def _state(incident: Incident, silences: Sequence[Silence], now: int) -> str:
     return "acknowledged" if incident.is_taken_on else "open"
 
 
-def _raised(one: Raised, under_way: UnderWay, principal: Principal) -> RaisedView:
+def _raised(one: RaisedAlarm, under_way: UnderWay, principal: Principal) -> RaisedView:
     return RaisedView(
         rule=one.rule,
         severity=one.severity,
         what=str(one.what),
-        what_text=sentence_of(one.what),
+        what_text=localized_text_of(one.what),
         next_step=str(one.next_step),
-        next_step_text=sentence_of(one.next_step),
+        next_step_text=localized_text_of(one.next_step),
         link=one.link,
         destination=one.destination,
         subscription=one.subscription,

@@ -12,7 +12,7 @@ from bus.cluster.member import Member
 from bus.errors import BusError, NotFound, PeerUnavailable, RefusedElsewhere
 from bus.http.problem import Problem
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _FIRST_REFUSAL: Final = 400
 
@@ -52,8 +52,8 @@ class LookupProxies:
     async def _first(self, call: LookupCall) -> bytes:
         """Return what the first one answers that can be reached; one that may have acted is the last one asked."""
         failed: BusError = NotFound(
-            sentence("no lookup proxy is alive; nothing was changed"),
-            hint=sentence("start one on the store of this bus: {command}", command="bus run lookup"),
+            localized("no lookup proxy is alive; nothing was changed"),
+            hint=localized("start one on the store of this bus: {command}", command="bus run lookup"),
         )
         for member in self.alive:
             try:

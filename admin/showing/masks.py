@@ -10,17 +10,17 @@ import msgspec
 
 from bus.domain.catalog import Catalog
 from bus.domain.message import Message
-from bus.domain.searching.masking import Masking, Unmaskable, masking
+from bus.domain.searching.masking import MaskRules, Unmaskable, masking
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 
-_NOTHING: Final = Masking()
+_NOTHING: Final = MaskRules()
 _AT_ONCE: Final = 65_536  # bytes of a body that is masked on the event loop; larger ones in a thread
-_HINT: Final = sentence("an admin sees it with ?unmasked=true, which the audit log notes")
+_HINT: Final = localized("an admin sees it with ?unmasked=true, which the audit log notes")
 
 
 class VisibleBody(NamedTuple):
@@ -28,7 +28,7 @@ class VisibleBody(NamedTuple):
 
     body: bytes | None
     masked: bool = False
-    why: Said = ""
+    why: AnyText = ""
 
 
 class Masks:
@@ -52,7 +52,7 @@ class Masks:
         self._principal = principal
         self.unmasked = unmasked
 
-    def of(self, destination: str) -> Masking:
+    def of(self, destination: str) -> MaskRules:
         """Return the rules that hold for this reader; false when there are none."""
         if self.unmasked and self._principal.may(Action.UNMASK, destination):
             return _NOTHING
@@ -68,7 +68,7 @@ class Masks:
                 return VisibleBody(rules.mask_body(message.body), masked=True)
             return VisibleBody(await asyncio.to_thread(rules.mask_body, message.body), masked=True)
         except Unmaskable as error:
-            return VisibleBody(None, masked=True, why=said_by(error))
+            return VisibleBody(None, masked=True, why=text_of_error(error))
 
     def headers(self, destination: str, headers: Mapping[str, str]) -> dict[str, str]:
         """Return a message's own headers as this reader sees them."""
@@ -89,7 +89,7 @@ class Masks:
         """Raise ``AccessDenied`` unless this reader may see everything: required to send on what was read."""
         if self.of(destination):
             raise AccessDenied(
-                sentence(
+                localized(
                     "messages of {destination} are masked for {name}",
                     destination=repr(destination),
                     name=self._principal.name,
@@ -111,12 +111,14 @@ class Masks:
         hidden = next((code for code in asked if self.of(code)), None)
         if reads_content and hidden is not None:
             raise AccessDenied(
-                sentence(
+                localized(
                     "{name} may not search in bodies and headers of {destinations}, which has masking rules",
                     name=self._principal.name,
                     destinations=repr(hidden),
                 ),
-                hint=sentence("name a destination without such rules, or leave that condition out; {hint}", hint=_HINT),
+                hint=localized(
+                    "name a destination without such rules, or leave that condition out; {hint}", hint=_HINT
+                ),
             )
 
 
@@ -125,7 +127,7 @@ def withheld(seen: VisibleBody) -> AccessDenied:
     return AccessDenied(seen.why, hint=_HINT)
 
 
-def _rules(catalog: Catalog, destination: str) -> Masking:
+def _rules(catalog: Catalog, destination: str) -> MaskRules:
     found = catalog.destinations.get(destination)
     return masking(found.mask) if found is not None and found.mask else _NOTHING
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bus.cluster.alarm_documents import AlarmDocuments
-from bus.observing.reading import Reading
+from bus.observing.reading import CachedCall
 from bus.ports.clock import Clock
 
 _KNOWN_FOR: Final = 5.0
@@ -17,7 +17,7 @@ class Onsets:
 
     def __init__(self, documents: AlarmDocuments, clock: Clock) -> None:
         self._documents = documents
-        self._reading = Reading(self._read, clock, least=_KNOWN_FOR)
+        self._reading = CachedCall(self._read, clock, least=_KNOWN_FOR)
 
     async def known(self) -> Mapping[str, int]:
         """Return since when (ms) each alarm lasts, by its key; none while the store is away."""

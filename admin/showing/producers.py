@@ -15,7 +15,7 @@ from bus.cluster.report import Answer
 from bus.domain.health.rules.producers import MAKE_ROOM, SEND_AGAIN
 from bus.domain.health.vitals import ProducerFigures, RejectedFigures, TurnedAwayFigures
 from bus.domain.times import format_time
-from bus.sentences import sentence, sentence_of
+from bus.sentences import localized, localized_text_of
 
 # What is known of a producer, and by which process.
 _Heard = tuple[ProducerFigures, str]
@@ -37,7 +37,9 @@ def producers_view(answers: Sequence[Answer], *, source: str | None, limit: int,
         refused=_latest(_refused(node, one) for node, member in told for one in member.rejected),
         turned_away=_latest(_turned_away(node, one) for node, member in told for one in member.turned_away),
         unheard=[
-            UnheardView(node=answer.member.node, trouble=str(answer.trouble), trouble_text=sentence_of(answer.trouble))
+            UnheardView(
+                node=answer.member.node, trouble=str(answer.trouble), trouble_text=localized_text_of(answer.trouble)
+            )
             for answer in answers
             if answer.report is None and _ROLE in answer.member.roles
         ],
@@ -117,7 +119,7 @@ def _refused(node: str, one: RejectedFigures) -> RefusedView:
 
 
 def _turned_away(node: str, one: TurnedAwayFigures) -> TurnedAwayView:
-    step = sentence(MAKE_ROOM[one.why])
+    step = localized(MAKE_ROOM[one.why])
     return TurnedAwayView(
         whose=one.whose,
         why=one.why,
@@ -127,5 +129,5 @@ def _turned_away(node: str, one: TurnedAwayFigures) -> TurnedAwayView:
         last=optional_time(one.last),
         node=node,
         next_step=str(step),
-        next_step_text=sentence_of(step),
+        next_step_text=localized_text_of(step),
     )

@@ -15,7 +15,7 @@ from bus.domain.ordering.chain import Chain, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, Obstacle, no_chain, obstacles
 from bus.errors import InvalidMessage, StoreError
 from bus.ports.broker_group import BrokerGroup
-from bus.sentences import Said, Sentence, sentence
+from bus.sentences import AnyText, LocalizedText, localized
 from bus.transports.chains.condition import group_state
 
 
@@ -51,7 +51,7 @@ class StrictOrder(NamedTuple):
 
     code: str
     chain: Chain | None
-    trouble: Said
+    trouble: AnyText
     places: Mapping[str, Place]
     obstacles: list[Obstacle]
 
@@ -79,8 +79,8 @@ class StrictOrders:
         found = self._context.registry.destination(code)
         if found.ordering is not Ordering.STRICT:
             raise InvalidMessage(
-                sentence("{code} keeps no strict order", code=repr(code)),
-                hint=sentence("see: {command}", command=f"bus destination show {code}"),
+                localized("{code} keeps no strict order", code=repr(code)),
+                hint=localized("see: {command}", command=f"bus destination show {code}"),
                 field="code",
             )
         return found
@@ -97,7 +97,7 @@ class StrictOrders:
         found = obstacles(code, chain, names, states, self._gone(chain))
         return StrictOrder(code, chain, "", self._places(destination, chain), found)
 
-    async def held_up(self, code: str, subscription: str) -> Sentence | None:
+    async def held_up(self, code: str, subscription: str) -> LocalizedText | None:
         """Return why one subscription of a destination reads nothing; None when it can, or this process cannot tell."""
         destination = self.destination(code)
         try:

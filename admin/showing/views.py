@@ -33,7 +33,7 @@ from bus.domain.replay import Replay
 from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
-from bus.sentences import sentence_of
+from bus.sentences import localized_text_of
 
 _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 
@@ -127,7 +127,7 @@ def _hops_view(hops: Sequence[Hop]) -> list[HopView]:
             at=format_time(hop.at) if hop.at is not None else None,
             place=hop.place,
             what=str(hop.what),
-            what_text=sentence_of(hop.what),
+            what_text=localized_text_of(hop.what),
             subscription=hop.subscription or None,
             node=hop.node or None,
             attempt=hop.attempt or None,
@@ -187,7 +187,7 @@ def _delivery_view(
 def _cause_view(cause: Cause | None) -> CauseView | None:
     if cause is None:
         return None
-    return CauseView(cause=cause.name, what=str(cause.what), what_text=sentence_of(cause.what))
+    return CauseView(cause=cause.name, what=str(cause.what), what_text=localized_text_of(cause.what))
 
 
 def _resend_view(resend: Resend) -> ResendOfView:

@@ -12,11 +12,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from bus.agent.admission import Admission
 from bus.agent.condition import Condition
 from bus.agent.intake import Batch, Intake, Refusals
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 from bus.http.asgi import (
     JSON,
     Receive,
-    Refused,
+    RequestRefused,
     Scope,
     Send,
     answer,
@@ -27,7 +27,7 @@ from bus.http.asgi import (
     require_post,
 )
 from bus.http.draft import draft_of_request
-from bus.http.messages import BATCH_BYTES, PREFIX, Accepted, content_of
+from bus.http.messages import BATCH_BYTES, PREFIX, AcceptedMessage, content_of
 from bus.http.problem import problem
 
 _ALIVE: Final = msgspec.json.encode({"status": "ok", "role": "agent"})
@@ -53,7 +53,7 @@ class AgentApp:
             headers = dict(scope["headers"])
             is_open = path == "/healthz" or (path in _OWN and self._admission.asks_for_key)
             if not is_open and (refusal := self._admission.refusal(headers)) is not None:
-                raise Refused(refusal)
+                raise RequestRefused(refusal)
             if path in _OWN:
                 _require_get(scope)
                 await self._tell(path, send)
@@ -61,7 +61,9 @@ class AgentApp:
                 status, content = await self._take(path, scope, headers, receive)
                 await answer(send, status, content, JSON)
             else:
-                raise Refused(problem(404, f"an agent takes messages alone; {path[:200]} is the receiver's to answer"))
+                raise RequestRefused(
+                    problem(404, f"an agent takes messages alone; {path[:200]} is the receiver's to answer")
+                )
 
     async def _tell(self, path: str, send: Send) -> None:
         if path == "/healthz":
@@ -82,9 +84,9 @@ class AgentApp:
         for refusal in await self._stored([prepared]):
             if refusal is not None:
                 raise refusal
-        return 202, content_of(Accepted(prepared.id, duplicate=False))
+        return 202, content_of(AcceptedMessage(prepared.id, duplicate=False))
 
-    async def _stored(self, prepared: Sequence[Prepared]) -> Refusals:
+    async def _stored(self, prepared: Sequence[PreparedMessage]) -> Refusals:
         stored: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
         self._intake.store(prepared, stored)
         return await stored
@@ -92,4 +94,4 @@ class AgentApp:
 
 def _require_get(scope: Scope) -> None:
     if scope["method"] not in ("GET", "HEAD"):
-        raise Refused(problem(405, f"{scope['path']} takes GET"), (b"allow", b"GET, HEAD"))
+        raise RequestRefused(problem(405, f"{scope['path']} takes GET"), (b"allow", b"GET, HEAD"))

@@ -99,7 +99,7 @@ class Condition:
             self._fill(self._stats())
         except SpoolError:
             metrics.DEGRADED.labels("spool").set(1)
-        return generate_latest(_Told())
+        return generate_latest(_AgentMetrics())
 
     def _fill(self, stats: SpoolStats) -> None:
         metrics.SPOOL_BYTES.labels(_SPOOL).set(stats.bytes)
@@ -113,7 +113,7 @@ class Condition:
             metrics.SPOOL_OLDEST.labels(_SPOOL, consumer).set(max(0, now - oldest) / 1000)
 
 
-class _Told(CollectorRegistry):
+class _AgentMetrics(CollectorRegistry):
     """The metrics of an agent."""
 
     def collect(self) -> Iterator[Metric]:

@@ -10,10 +10,10 @@ from typing import Final
 
 from bus.agent.admission import Admission
 from bus.agent.intake import Batch, Intake, Refusals
-from bus.http.asgi import Field, Refused, require_lines
+from bus.http.asgi import Field, RequestRefused, require_lines
 from bus.http.draft import draft_of_request
-from bus.http.endpoint import Answering
-from bus.http.messages import BATCH_BYTES, PREFIX, Accepted, content_of
+from bus.http.endpoint import PendingRequest
+from bus.http.messages import BATCH_BYTES, PREFIX, AcceptedMessage, content_of
 
 _BATCH: Final = PREFIX.encode()
 _SINGLE: Final = re.compile(_BATCH + rb"/([A-Za-z0-9._-]+)")
@@ -36,7 +36,7 @@ class AgentEndpoint:
             return None
         length = int(named.get(b"content-length", b"0"))
         if target == _BATCH and length <= BATCH_BYTES:
-            with suppress(Refused):
+            with suppress(RequestRefused):
                 require_lines(named, "a batch")
                 return _Batch(self._intake)
         elif (found := _SINGLE.fullmatch(target)) is not None and length <= self._intake.max_bytes:
@@ -48,7 +48,7 @@ class _Single:
     """One message on its way in."""
 
     __slots__ = ("_destination", "_headers", "_id", "_intake", "_request")
-    _request: Answering
+    _request: PendingRequest
     _id: str
 
     def __init__(self, intake: Intake, destination: str, headers: Sequence[Field]) -> None:
@@ -56,7 +56,7 @@ class _Single:
         self._destination = destination
         self._headers = headers
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         self._request = request
         prepared = self._intake.prepare(draft_of_request(self._destination, self._headers, body))
         self._id = prepared.id
@@ -69,7 +69,7 @@ class _Single:
         if refusals and (refusal := refusals[0]) is not None:
             self._request.refuse(refusal)
         else:
-            self._request.answer(202, content_of(Accepted(self._id, duplicate=False)))
+            self._request.answer(202, content_of(AcceptedMessage(self._id, duplicate=False)))
 
     def set_exception(self, error: Exception, /) -> None:
         self._request.refuse(error)
@@ -79,13 +79,13 @@ class _Batch:
     """The lines of one request on their way in."""
 
     __slots__ = ("_batch", "_intake", "_request")
-    _request: Answering
+    _request: PendingRequest
     _batch: Batch
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         self._request = request
         self._batch = Batch(self._intake, body)
         if self._batch.prepared:

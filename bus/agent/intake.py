@@ -10,11 +10,11 @@ from typing import Final
 from bus.agent.record import prepared_of
 from bus.client import Bus
 from bus.client.network.awaited import sent_straight
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 from bus.client.spooling.writer import Writer
 from bus.errors import BusError, SpoolClosed, SpoolError
 from bus.http.draft import Draft
-from bus.http.messages import Accepted, drafts_of, results_of
+from bus.http.messages import AcceptedMessage, drafts_of, results_of
 from bus.ports.spool import Waiter
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
@@ -47,11 +47,11 @@ class Intake:
         self._taken = SourceCounters(metrics.AGENT_TAKEN)
         self.max_bytes = max_bytes
 
-    def prepare(self, draft: Draft) -> Prepared:
+    def prepare(self, draft: Draft) -> PreparedMessage:
         """Check a draft and make its record; stores nothing. Raises ``InvalidMessage`` when it is refused."""
         return prepared_of(draft, self._source, self._bus.now(), self.max_bytes)
 
-    def store(self, prepared: Sequence[Prepared], waiter: Waiter[Refusals]) -> None:
+    def store(self, prepared: Sequence[PreparedMessage], waiter: Waiter[Refusals]) -> None:
         """Have messages stored, and tell the waiter in a later turn once what can be durable is.
 
         Raises
@@ -67,7 +67,7 @@ class Intake:
         self._held += size
         self._writer.store_with(prepared, _OnItsWay(self, prepared, size, waiter))
 
-    def finish(self, size: int, prepared: Sequence[Prepared], refusals: Refusals) -> None:
+    def finish(self, size: int, prepared: Sequence[PreparedMessage], refusals: Refusals) -> None:
         """Note what became of messages."""
         self._held -= size
         for one, refusal in zip(prepared, refusals or (None,) * len(prepared), strict=True):
@@ -97,7 +97,9 @@ class _OnItsWay:
 
     __slots__ = ("_intake", "_size", "_waiter", "prepared")
 
-    def __init__(self, intake: Intake, prepared: Sequence[Prepared], size: int, waiter: Waiter[Refusals]) -> None:
+    def __init__(
+        self, intake: Intake, prepared: Sequence[PreparedMessage], size: int, waiter: Waiter[Refusals]
+    ) -> None:
         self.prepared = prepared
         self._intake = intake
         self._size = size
@@ -141,19 +143,19 @@ class Batch:
     def __init__(self, intake: Intake, body: bytes) -> None:
         self._drafts = drafts_of(body)
         self._found = [_prepared(intake, draft) for draft in self._drafts]
-        self.prepared = [found for found in self._found if isinstance(found, Prepared)]
+        self.prepared = [found for found in self._found if isinstance(found, PreparedMessage)]
 
     def content(self, refusals: Refusals) -> bytes:
         """Return the body of the answer."""
         left = iter(refusals or (None,) * len(self.prepared))
         answers = [
-            (next(left) or Accepted(found.id, duplicate=False)) if isinstance(found, Prepared) else found
+            (next(left) or AcceptedMessage(found.id, duplicate=False)) if isinstance(found, PreparedMessage) else found
             for found in self._found
         ]
         return results_of(self._drafts, answers)
 
 
-def _prepared(intake: Intake, draft: Draft | BusError) -> Prepared | BusError:
+def _prepared(intake: Intake, draft: Draft | BusError) -> PreparedMessage | BusError:
     if isinstance(draft, BusError):
         return draft
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 from bus.client.outbox import record_of
 from bus.client.spooling.line import Line
 from bus.domain.identity import new_id
@@ -12,7 +12,7 @@ from bus.errors import InvalidMessage
 from bus.http.draft import Draft
 
 
-def prepared_of(draft: Draft, source: str, now: int, max_bytes: int) -> Prepared:
+def prepared_of(draft: Draft, source: str, now: int, max_bytes: int) -> PreparedMessage:
     """Return what is stored of a draft: all that it says, and what it leaves open of id, time and source.
 
     The body goes as base64, whatever it is, since it is delivered byte for byte.
@@ -51,6 +51,6 @@ def prepared_of(draft: Draft, source: str, now: int, max_bytes: int) -> Prepared
         event=draft.event,
         body_base64=draft.body,
     )
-    return Prepared(
+    return PreparedMessage(
         line.id, record_of(line, now), line.destination, len(draft.body), line.biz_id, line.source, line.key
     )

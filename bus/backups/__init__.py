@@ -4,7 +4,7 @@ Spools are copied as they were before the store: a record leaves a spool only wh
 neither copy was not acknowledged yet.
 """
 
-from bus.backups.restoring import Extent, Restored, restore
-from bus.backups.taking import Taken, take
+from bus.backups.restoring import Extent, RestoreResult, restore
+from bus.backups.taking import BackupResult, take
 
-__all__ = ["Extent", "Restored", "Taken", "restore", "take"]
+__all__ = ["BackupResult", "Extent", "RestoreResult", "restore", "take"]

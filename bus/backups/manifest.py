@@ -95,7 +95,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(part.bytes for part in self.parts)
 
 
-class _Sealed(msgspec.Struct, frozen=True):
+class _SealedManifest(msgspec.Struct, frozen=True):
     sha256: str
     backup: msgspec.Raw
 
@@ -107,7 +107,7 @@ class _Format(msgspec.Struct, frozen=True):
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace what says that a backup is whole, durably; raises ``OSError``."""
     content = msgspec.json.encode(manifest)
-    sealed = _Sealed(hashlib.sha256(content).hexdigest(), msgspec.Raw(content))
+    sealed = _SealedManifest(hashlib.sha256(content).hexdigest(), msgspec.Raw(content))
     write_whole(directory / NAME, msgspec.json.encode(sealed) + b"\n")
 
 
@@ -125,7 +125,7 @@ def find_manifest(directory: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     try:
-        sealed = msgspec.json.decode(content, type=_Sealed)
+        sealed = msgspec.json.decode(content, type=_SealedManifest)
         if hashlib.sha256(sealed.backup).hexdigest() != sealed.sha256:
             raise _damaged(path, "its checksum is another")
         found = msgspec.json.decode(sealed.backup, type=_Format)

@@ -34,7 +34,7 @@ _FRESH: Final = ".restored"
 _LOGS: Final = ("-wal", "-shm")
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """What was put back, and how many of its files an earlier run that was cut off had put there."""
 
     manifest: Manifest
@@ -54,7 +54,7 @@ class Extent(enum.Enum):
 
 def restore(
     directory: Path, settings: Settings, clock: Clock, begin: Begin, *, extent: Extent = Extent.ALL
-) -> Restored:
+) -> RestoreResult:
     """Put a backup into the data directory of these settings, and into their store; durable when it returns.
 
     All of it is verified before anything is written. A run that was cut off is gone on with by the same call; no bus
@@ -85,7 +85,7 @@ def restore(
             asyncio.run(_become_another(settings, clock, {name for names in manifest.roots.values() for name in names}))
         for place in reversed(marked):  # the first one says whether all of it has ended
             end_restore(place)
-    return Restored(manifest, kept)
+    return RestoreResult(manifest, kept)
 
 
 def _whole(directory: Path) -> Manifest:

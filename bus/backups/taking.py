@@ -19,7 +19,7 @@ from bus.bootstrap import VERSION
 from bus.bootstrap.data_format import NAME as FORMAT_NAME
 from bus.bootstrap.identity import names_of
 from bus.bootstrap.store import embedded
-from bus.databases import Advance, Still
+from bus.databases import Advance, SqliteSnapshot
 from bus.errors import BackupError
 from bus.files import open_private
 from bus.network.error_texts import error_text
@@ -39,7 +39,7 @@ Begin = Callable[[str, int], Advance]
 """Is told of what begins, and how many bytes that is; returns what is told how many of them are done."""
 
 
-class Taken(NamedTuple):
+class BackupResult(NamedTuple):
     """A whole backup, and how many of its files a run before this one had copied already."""
 
     manifest: Manifest
@@ -54,7 +54,7 @@ def take(
     *,
     spools_only: bool = False,
     with_secrets: bool = False,
-) -> Taken:
+) -> BackupResult:
     """Copy the spools, the store and the configuration into a folder; durable, and whole, when it returns.
 
     It goes on with what an earlier run has copied, as far as that is still the same. Until it returns, a backup that
@@ -95,7 +95,7 @@ def take(
             parts=work.parts,
         )
         archive.finish(manifest)
-    return Taken(manifest, work.kept)
+    return BackupResult(manifest, work.kept)
 
 
 class _Work:
@@ -145,7 +145,9 @@ class _Work:
         found = {str(Path(path).parent.parent) for path in files if Path(path).name != FORMAT_NAME}
         return {root: names_of(self._data / root) for root in sorted(found)}
 
-    def _copy(self, kind: str, root: Path, stills: Sequence[Still], records: Callable[[Still], int]) -> None:
+    def _copy(
+        self, kind: str, root: Path, stills: Sequence[SqliteSnapshot], records: Callable[[SqliteSnapshot], int]
+    ) -> None:
         advance = self._begin(kind, sum(still.bytes for still in stills))
         for still in stills:
             path = str(still.path.relative_to(root))

@@ -1,10 +1,10 @@
 """The only package that chooses concrete classes: opens what the settings name, and runs roles on it."""
 
 from bus.bootstrap.brokers import open_health
-from bus.bootstrap.common import Common
+from bus.bootstrap.common import SharedResources
 from bus.bootstrap.context import Context
 from bus.bootstrap.introspection import Introspection
-from bus.bootstrap.offers import Asgi, Fill, Offers, offers_of
+from bus.bootstrap.offers import Asgi, Fill, RoleServices, offers_of
 from bus.bootstrap.opening import VERSION, check_settings, introspect, open_context, open_offline_keyring
 from bus.bootstrap.roles import ROLES, Role, Service, compose, load_roles
 from bus.bootstrap.store import embedded
@@ -13,13 +13,13 @@ __all__ = [
     "ROLES",
     "VERSION",
     "Asgi",
-    "Common",
     "Context",
     "Fill",
     "Introspection",
-    "Offers",
     "Role",
+    "RoleServices",
     "Service",
+    "SharedResources",
     "check_settings",
     "compose",
     "embedded",

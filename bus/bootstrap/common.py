@@ -20,7 +20,7 @@ from bus.ports.slots import OWN_SLOTS, SlotPool
 _log = logging.getLogger(__name__)
 
 
-class Common(NamedTuple):
+class SharedResources(NamedTuple):
     """What the processes of one port have together, as the process with this number knows it.
 
     Attributes

@@ -33,7 +33,7 @@ class _Format(msgspec.Struct, frozen=True):
     version: str
 
 
-class Found(NamedTuple):
+class FormatMismatch(NamedTuple):
     """A file, the format it has, and the newest that this bus knows."""
 
     path: Path
@@ -60,19 +60,19 @@ def refuse_newer(settings: Settings) -> None:
             )
 
 
-def format_of(path: Path, name: str = "") -> Found | None:
+def format_of(path: Path, name: str = "") -> FormatMismatch | None:
     """Return the format that a spool's, a store's or a data directory's file has; None for any other and a new one.
 
     ``name`` is what it is called there, where ``path`` is a copy of it.
     """
     name = name or path.name
     if name == NAME:
-        return Found(path, _read(path), FORMAT)
+        return FormatMismatch(path, _read(path), FORMAT)
     known = SPOOL_FORMAT if name == SPOOL_NAME else newest_version(name)
     version = None if known is None else version_of(path)
     if known is None or version is None or (name == SPOOL_NAME and not is_plausible(version)):
         return None
-    return Found(path, version, known)
+    return FormatMismatch(path, version, known)
 
 
 def note_format(data: Path, version: str) -> None:
@@ -88,7 +88,7 @@ def note_format(data: Path, version: str) -> None:
         _log.warning("the format of %s is not noted: %s", data, error)
 
 
-def _formats(settings: Settings) -> Iterator[Found]:
+def _formats(settings: Settings) -> Iterator[FormatMismatch]:
     store = embedded(settings)
     paths = [settings.data / NAME, *(each / SPOOL_NAME for each in directories_of_queues(settings.data))]
     if store is not None and store.is_dir():

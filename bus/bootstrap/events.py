@@ -10,7 +10,7 @@ from bus.cluster.member import Member
 from bus.events.emitter import Emitter
 from bus.events.file_sink import FileSink
 from bus.events.files import Limits
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.events.nothing import NoEvents
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink
@@ -36,7 +36,7 @@ def open_events(settings: Settings, data: Path, me: Member, reserve: int, clock:
     """
     if settings.events == "none":
         return NoEvents()
-    gathering = Gathering("+".join(me.roles), me.node, me.started_at)
+    gathering = EventBuffer("+".join(me.roles), me.node, me.started_at)
     sink: EventSink
     if settings.events == "kafka":
         sink = open_kafka_events(settings)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from bus.bootstrap.context import Context
-from bus.bootstrap.offers import Offers
+from bus.bootstrap.offers import RoleServices
 from bus.domain.delivery.delivery import decode_outcome
 from bus.domain.lanes import STORE
 from bus.domain.message import decode_message
@@ -14,7 +14,7 @@ from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.registry import Registry
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
 from bus.stores.own_events import OwnEvents
@@ -40,11 +40,11 @@ def make_feed(
 class FeedService:
     """Runs the feed for as long as any role does: what these leave is written until the process ends."""
 
-    def __init__(self, context: Context, _: Offers) -> None:
+    def __init__(self, context: Context, _: RoleServices) -> None:
         self._feed = context.feed
         feed = context.feed
-        self.offers = Offers(
-            conditions={"store": lambda: "" if feed.up else sentence("the store does not take writes")}
+        self.offers = RoleServices(
+            conditions={"store": lambda: "" if feed.up else localized("the store does not take writes")}
         )
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:

@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from bus.bootstrap.context import Context
-from bus.bootstrap.offers import Offers
+from bus.bootstrap.offers import RoleServices
 from bus.cluster.activity import Activities
 from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
 from bus.cluster.waiting import figures
 from bus.domain.health.vitals import WorkerFigures
-from bus.sentences import Said, sentence_of
+from bus.sentences import AnyText, localized_text_of
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100
@@ -34,7 +34,7 @@ class Introspection:
         Of all roles of this process.
     """
 
-    def __init__(self, context: Context, offers: Offers) -> None:
+    def __init__(self, context: Context, offers: RoleServices) -> None:
         self._context = context
         self.offers = offers
 
@@ -97,7 +97,9 @@ class Introspection:
             held=waiting.held,
             published_to=context.router.preference.published_to if _PUBLISHER in me.roles else {},
             troubles={name: str(said) for name, said in troubles.items()},
-            trouble_texts={name: text for name, said in troubles.items() if (text := sentence_of(said)) is not None},
+            trouble_texts={
+                name: text for name, said in troubles.items() if (text := localized_text_of(said)) is not None
+            },
             brokers=tuple(self.offers.brokers()),
             store=self.offers.store(),
             disks=tuple(self.offers.disks()),
@@ -130,7 +132,7 @@ class Introspection:
             producers=self.offers.known_producers(),
         )
 
-    def own_conditions(self) -> dict[str, Said]:
+    def own_conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each part of this process, by name; empty text for one that is well."""
         own = {name: condition() for name, condition in self.offers.conditions.items()}
         return own | self._context.chains.conditions() | self._context.router.conditions()

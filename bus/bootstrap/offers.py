@@ -24,11 +24,11 @@ from bus.domain.health.vitals import (
 from bus.events.emitter import Emitter
 from bus.http.asgi import Field
 from bus.http.endpoint import Endpoint
-from bus.ports.dispatching import Dispatching
-from bus.ports.sampling import Sampling
+from bus.ports.dispatching import LocalDispatcher
+from bus.ports.sampling import SamplePoster
 from bus.ports.transport import Lag
 from bus.posters.http import HttpPoster
-from bus.sentences import Said
+from bus.sentences import AnyText
 from bus.spans.recorder import SpanRecorder
 
 Asgi = Callable[..., Any]
@@ -44,7 +44,7 @@ def _no_activity(_: str, __: str) -> Activity:
 
 
 @dataclass(frozen=True)
-class Offers:
+class RoleServices:
     """What one role, or several together, provide to the rest of the process; the defaults stand for nothing.
 
     Attributes
@@ -82,8 +82,8 @@ class Offers:
         Who takes some requests before they come to an application.
     """
 
-    dispatching: Dispatching | None = None
-    sampling: Sampling | None = None
+    dispatching: LocalDispatcher | None = None
+    sampling: SamplePoster | None = None
     activity: Callable[[str, str], Activity] = _no_activity
     carried: Callable[[], Mapping[tuple[str, str], Lag]] = dict
     workers: Callable[[], Iterable[WorkerFigures]] = list
@@ -101,19 +101,21 @@ class Offers:
     certificates: Callable[[], list[CertificateFigures]] = list
     meters: tuple[Callable[[], Fill], ...] = ()
     async_meters: tuple[Callable[[], Awaitable[Fill]], ...] = ()
-    conditions: Mapping[str, Callable[[], Said]] = field(default_factory=dict)
+    conditions: Mapping[str, Callable[[], AnyText]] = field(default_factory=dict)
     documented: Mapping[str, Any] = field(default_factory=dict)
     routes: Mapping[str, Asgi] = field(default_factory=dict)
     public: tuple[str, ...] = ()
     credentials: tuple[Callable[[Sequence[Field]], bool], ...] = ()
     endpoint: Endpoint | None = None
 
-    def __or__(self, other: Offers) -> Offers:
+    def __or__(self, other: RoleServices) -> RoleServices:
         """Return both together; of a single value the other's, unless that is the default."""
-        return Offers(**{each.name: _joined(getattr(self, each.name), getattr(other, each.name)) for each in _FIELDS})
+        return RoleServices(
+            **{each.name: _joined(getattr(self, each.name), getattr(other, each.name)) for each in _FIELDS}
+        )
 
 
-_FIELDS = fields(Offers)
+_FIELDS = fields(RoleServices)
 _NOBODY = (None, dict, list, _nothing, _no_activity)
 
 
@@ -125,10 +127,10 @@ def _joined(mine: Any, others: Any) -> Any:
     return mine if others in _NOBODY else others
 
 
-def offers_of(context: Context) -> Offers:
+def offers_of(context: Context) -> RoleServices:
     """Return what every process offers, whatever its roles are."""
     members, events, poster = context.members, context.events, context.poster
-    conditions: dict[str, Callable[[], Said]] = {
+    conditions: dict[str, Callable[[], AnyText]] = {
         "configuration": lambda: context.registry.trouble,
         "clocks": lambda: members.clocks,
         "order": lambda: context.leaders.trouble,
@@ -142,5 +144,5 @@ def offers_of(context: Context) -> Offers:
     if members.me.is_dispatcher:
         conditions["permits"] = lambda: members.trouble
     if isinstance(poster, HttpPoster):
-        return Offers(conditions=conditions, certificates=lambda: poster.certificates.told(context.clock.now()))
-    return Offers(conditions=conditions)
+        return RoleServices(conditions=conditions, certificates=lambda: poster.certificates.told(context.clock.now()))
+    return RoleServices(conditions=conditions)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bus.bootstrap.brokers import open_brokers, open_groups
-from bus.bootstrap.common import Common
+from bus.bootstrap.common import SharedResources
 from bus.bootstrap.context import Context
 from bus.bootstrap.coordinator import open_coordinator
 from bus.bootstrap.data_format import note_format, refuse_newer
@@ -23,7 +23,7 @@ from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.identity import claim_name, former_of, gone_from
 from bus.bootstrap.introspection import Introspection
-from bus.bootstrap.offers import Offers, offers_of
+from bus.bootstrap.offers import RoleServices, offers_of
 from bus.bootstrap.restored import refuse_half_restored
 from bus.bootstrap.spans import check_spans, open_spans
 from bus.bootstrap.spools import open_spools
@@ -86,7 +86,7 @@ async def open_context(
     roles: Sequence[str],
     url: str,
     left: Sequence[Path] = (),
-    common: Common | None = None,
+    common: SharedResources | None = None,
 ) -> AsyncIterator[Context]:
     """Open stores, spools and transports under the data directory, and close them in the opposite order.
 
@@ -306,7 +306,7 @@ async def _running(
         await end()
 
 
-def introspect(context: Context, offers: Offers) -> Introspection:
+def introspect(context: Context, offers: RoleServices) -> Introspection:
     """Have the other processes told what this one offers, and return the introspection that does so."""
     found = Introspection(context, offers)
     context.members.describe = lambda _: found.described()

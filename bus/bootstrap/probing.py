@@ -9,7 +9,7 @@ from bus.bootstrap.brokers import open_groups
 from bus.clock import SystemClock
 from bus.ports.broker_group import BrokerGroup
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.settings import Settings
 from bus.transports.quarantine import NoQuarantine
 
@@ -18,7 +18,7 @@ _LOOK: Final = 0.05
 _SETTLING: Final = 0.5
 
 
-async def probe_groups(settings: Settings) -> dict[str, Said]:
+async def probe_groups(settings: Settings) -> dict[str, AnyText]:
     """Return what is wrong with each group, empty for nothing, by ``kafka_groups.NAME``; takes 6 s at most.
 
     Raises
@@ -34,7 +34,7 @@ async def probe_groups(settings: Settings) -> dict[str, Said]:
     return dict(zip(groups, await asyncio.gather(*(_probe(group, clock) for group in groups.values())), strict=True))
 
 
-async def _probe(group: BrokerGroup, clock: Clock) -> Said:
+async def _probe(group: BrokerGroup, clock: Clock) -> AnyText:
     running = asyncio.create_task(group.run())
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -44,7 +44,7 @@ async def _probe(group: BrokerGroup, clock: Clock) -> Said:
         await clock.sleep(_SETTLING)
         return group.condition()
     except TimeoutError:
-        return group.condition() or sentence("it does not answer within {seconds} s", seconds=f"{_PATIENCE:g}")
+        return group.condition() or localized("it does not answer within {seconds} s", seconds=f"{_PATIENCE:g}")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -15,13 +15,13 @@ _MARK: Final = "restoring.json"
 _MARKS: Final = "restoring.*"
 
 
-class _Restoring(msgspec.Struct, frozen=True):
+class _RestoreNote(msgspec.Struct, frozen=True):
     backup: str
 
 
 def begin_restore(data: Path, backup: str) -> None:
     """Note, durably, which backup is put into a data directory."""
-    write_whole(data / _MARK, msgspec.json.encode(_Restoring(backup)))
+    write_whole(data / _MARK, msgspec.json.encode(_RestoreNote(backup)))
 
 
 def is_mark(name: str) -> bool:
@@ -40,7 +40,7 @@ def end_restore(data: Path) -> None:
 def restored_from(data: Path) -> str | None:
     """Return which backup is being put into a data directory; None for one that is whole, empty if unknown."""
     try:
-        return msgspec.json.decode((data / _MARK).read_bytes(), type=_Restoring).backup
+        return msgspec.json.decode((data / _MARK).read_bytes(), type=_RestoreNote).backup
     except (FileNotFoundError, NotADirectoryError):
         return None
     except msgspec.DecodeError:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from bus.bootstrap.context import Context
 from bus.bootstrap.feeding import FeedService
-from bus.bootstrap.offers import Offers
+from bus.bootstrap.offers import RoleServices
 from bus.errors import ConfigurationError
 
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin", "alarms")
@@ -24,7 +24,7 @@ class Service(Protocol):
         ...
 
     @property
-    def offers(self) -> Offers:
+    def offers(self) -> RoleServices:
         """What it has for the rest of the process."""
         ...
 
@@ -32,7 +32,7 @@ class Service(Protocol):
 class Role(Protocol):
     """An entry point of the group ``bus.roles``."""
 
-    def __call__(self, context: Context, offered: Offers) -> Service:
+    def __call__(self, context: Context, offered: RoleServices) -> Service:
         """Make the role's service; ``offered`` is what those before it in ``ROLES`` offer."""
         ...
 
@@ -47,7 +47,7 @@ def load_roles(names: Sequence[str]) -> list[Role]:
     return [found[name].load() for name in in_order]
 
 
-def compose(context: Context, roles: Sequence[Role], offered: Offers) -> tuple[list[Service], Offers]:
+def compose(context: Context, roles: Sequence[Role], offered: RoleServices) -> tuple[list[Service], RoleServices]:
     """Make the services of a process, each with what was offered before it, and return what they offer together.
 
     The first one feeds the store from the spools, where there are any: what the others leave is written until the end.

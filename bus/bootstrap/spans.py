@@ -14,14 +14,14 @@ from bus.spans.exporter import SpanExporter
 from bus.spans.recorder import SpanRecorder
 
 
-class Tracing(NamedTuple):
+class SpanParts(NamedTuple):
     """What records spans, and what sends them."""
 
     recorder: SpanRecorder
     exporter: SpanExporter
 
 
-def open_spans(settings: Settings, me: Member, clock: Clock) -> Tracing | None:
+def open_spans(settings: Settings, me: Member, clock: Clock) -> SpanParts | None:
     """Return what the settings ask for, None when they name no collector; nothing is sent before its ``run``.
 
     Raises
@@ -33,7 +33,7 @@ def open_spans(settings: Settings, me: Member, clock: Clock) -> Tracing | None:
         return None
     collector = HttpCollector(check_endpoint(settings.otel_endpoint), parse_headers(settings.otel_headers))
     recorder = SpanRecorder(Sampler(settings.otel_ratio), clock)
-    return Tracing(recorder, SpanExporter(recorder, collector, _resource(settings, me), me.version, clock))
+    return SpanParts(recorder, SpanExporter(recorder, collector, _resource(settings, me), me.version, clock))
 
 
 def check_spans(settings: Settings) -> None:

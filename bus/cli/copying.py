@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 
 
-class Copying(NamedTuple):
+class ForwardOptions(NamedTuple):
     """The target of copies, and their signature."""
 
     url: str

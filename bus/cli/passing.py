@@ -13,7 +13,7 @@ _LATE: Final = MINUTE
 _REMEMBERED: Final = 20_000
 
 
-class Passing:
+class NewMessages:
     """Finds the messages of a destination since a time (ms), each once.
 
     A message that was in the spool of its producer for over a minute is not found: the search is for recent ones.

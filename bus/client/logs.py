@@ -31,13 +31,13 @@ _USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctim
 _tracebacks: Final = logging.Formatter()
 
 
-class _Inside(threading.local):
+class _ReentryGuard(threading.local):
     """Whether this thread is storing a record: what is logged meanwhile is not sent."""
 
     now = False
 
 
-_INSIDE: Final = _Inside()
+_INSIDE: Final = _ReentryGuard()
 
 
 class BusHandler(logging.Handler):

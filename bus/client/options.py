@@ -46,7 +46,7 @@ class WallAndMonotonic(Protocol):
         ...
 
 
-class Prepared(NamedTuple):
+class PreparedMessage(NamedTuple):
     """A message that can be stored; ``bytes`` is the length of its body."""
 
     id: str

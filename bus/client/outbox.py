@@ -14,7 +14,7 @@ from bus import spool
 from bus.client.events.log import EventLog
 from bus.client.gate import GATE
 from bus.client.network.http import THREAD
-from bus.client.options import REQUEST_BYTES, Options, Prepared
+from bus.client.options import REQUEST_BYTES, Options, PreparedMessage
 from bus.client.sending.confirms import Confirms
 from bus.client.sending.daemon import Daemon
 from bus.client.sending.sender import oldest, rejected, waiting, waiting_lanes
@@ -31,7 +31,7 @@ _LAST_REQUEST: Final = 0.5
 _CACHE: Final = 4 << 20
 
 
-class Left(NamedTuple):
+class Leftovers(NamedTuple):
     """What a process left on disk: messages that wait, and those that the receiver refused for good."""
 
     pending: int = 0
@@ -70,7 +70,7 @@ class Outbox:
         """Whether this process got it by a fork, and must leave it alone."""
         return self.pid != os.getpid()
 
-    def append(self, prepared: Sequence[Prepared]) -> None:
+    def append(self, prepared: Sequence[PreparedMessage]) -> None:
         """Store messages, all or none; durable when it returns. Threads at the same time share one fsync.
 
         Raises
@@ -151,7 +151,7 @@ class Outbox:
     def _is_sent(self, before: int) -> bool:
         return all(time is not None and time > before for time in oldest(self.stats()))
 
-    def close(self, timeout: float) -> Left:
+    def close(self, timeout: float) -> Leftovers:
         """Stop, and give the directory up; wait first while the receiver takes what waits, up to ``timeout`` seconds.
 
         What is left stays on disk, for the next process that uses the root; returns how much that is.
@@ -167,9 +167,9 @@ class Outbox:
         if self._events is not None:
             self._events.close(_LAST_REQUEST)
         _OPEN.discard(self)
-        left = Left()
+        left = Leftovers()
         try:
-            left = Left(self.pending, self.rejected)
+            left = Leftovers(self.pending, self.rejected)
             home.retire(self._spool)
         except SpoolError:
             self.abandon()
@@ -215,7 +215,7 @@ def record_of(line: Line, now: int) -> NewRecord:
     return NewRecord(lane_of(line.destination, alone=line.producer > 0), payload, now)
 
 
-class _Starting:
+class _StartLock:
     """The lock under which outboxes are opened; a forked child gets a new one."""
 
     def __init__(self) -> None:
@@ -237,6 +237,6 @@ def _close_all() -> None:
 
 _OPEN: Final[set[Outbox]] = set()
 _INHERITED: Final[list[Outbox]] = []
-STARTING: Final = _Starting()
+STARTING: Final = _StartLock()
 os.register_at_fork(after_in_child=STARTING.after_in_child)
 atexit.register(_close_all)

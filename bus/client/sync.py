@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from bus.client.network.straight import Straight
-from bus.client.options import Options, Prepared, WallAndMonotonic
-from bus.client.outbox import STARTING, Left, Outbox, record_of
-from bus.client.producers.lease import Asking
+from bus.client.network.straight import DirectSend
+from bus.client.options import Options, PreparedMessage, WallAndMonotonic
+from bus.client.outbox import STARTING, Leftovers, Outbox, record_of
+from bus.client.producers.lease import LeaseRequest
 from bus.client.producers.producer import Producer, take
 from bus.client.spooling.home import orphans
 from bus.client.spooling.line import Line, check_deliver_at, content_of, id_of, split_headers, text_of, typed
@@ -116,8 +116,8 @@ class Bus:
         )
         self._outbox: Outbox | None = None
         self._closed = False
-        self._left = Left()
-        self.straight = Straight(self._options, self._waits)
+        self._left = Leftovers()
+        self.straight = DirectSend(self._options, self._waits)
         self._resume()
 
     def __enter__(self) -> Self:
@@ -238,10 +238,10 @@ class Bus:
         """
         return Producer(self.prepare, take(lambda: self.asking(destination, takeover_after), wait))
 
-    def asking(self, destination: str, takeover_after: float | None = None) -> Asking:
+    def asking(self, destination: str, takeover_after: float | None = None) -> LeaseRequest:
         """Return who asks for a lease. Not for applications."""
         check_destination(destination)
-        return Asking(self._opened(), self._options, destination, self._replace, takeover_after)
+        return LeaseRequest(self._opened(), self._options, destination, self._replace, takeover_after)
 
     def prepare(
         self,
@@ -257,7 +257,7 @@ class Bus:
         id: str | None = None,  # noqa: A002 - as the receiver calls it
         idempotency_key: str | None = None,
         producer: int = 0,
-    ) -> Prepared:
+    ) -> PreparedMessage:
         """Check what `send` was given and make the record; stores nothing. Not for applications."""
         check_destination(typed(destination, str, "destination"))
         content = content_of(message, text_of(content_type, "content_type", check_ascii))
@@ -283,9 +283,9 @@ class Bus:
             body_base64=msgspec.UNSET if content.is_json else content.body,
         )
         record = record_of(line, now)
-        return Prepared(line.id, record, destination, len(content.body), line.biz_id, line.source, line.key)
+        return PreparedMessage(line.id, record, destination, len(content.body), line.biz_id, line.source, line.key)
 
-    def store(self, prepared: Sequence[Prepared]) -> None:
+    def store(self, prepared: Sequence[PreparedMessage]) -> None:
         """Store prepared messages, all or none, durably on disk, or raise ``SpoolError``. Not for applications."""
         outbox = self._opened()
         try:

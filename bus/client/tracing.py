@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, Final
 
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 
 _log = logging.getLogger("bus.client")
 _API: Final = "opentelemetry.trace"
@@ -18,7 +18,7 @@ _PARENT: Final = "traceparent"
 _LONGEST_NAME: Final = 128
 
 
-class Sending:
+class SendSpan:
     """One `send`; told what it sends, for the span that there may be."""
 
     __slots__ = ("_span",)
@@ -26,18 +26,18 @@ class Sending:
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
-    def prepared(self, prepared: Prepared) -> None:
+    def prepared(self, prepared: PreparedMessage) -> None:
         """Note the message in the span."""
         if self._span is not None and self._span.is_recording():
             self._span.set_attribute("messaging.message.id", prepared.id)
             self._span.set_attribute("messaging.message.body.size", prepared.bytes)
 
 
-_UNTRACED: Final = Sending()
+_UNTRACED: Final = SendSpan()
 
 
 @contextmanager
-def sending(destination: str, headers: Mapping[str, str] | None) -> Iterator[Sending]:
+def sending(destination: str, headers: Mapping[str, str] | None) -> Iterator[SendSpan]:
     """Have a block run in a span ``send CODE``, below the application's current one.
 
     It is the message's parent, and has failed when the block raises. Without OpenTelemetry's API in the process, or
@@ -52,7 +52,7 @@ def sending(destination: str, headers: Mapping[str, str] | None) -> Iterator[Sen
         yield _UNTRACED
         return
     with api.use_span(span, end_on_exit=True):
-        yield Sending(span)
+        yield SendSpan(span)
 
 
 def _started(api: ModuleType, destination: str) -> Any:

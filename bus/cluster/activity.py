@@ -30,7 +30,7 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
     subscription: str
 
 
-class Told(NamedTuple):
+class ActivityReport(NamedTuple):
     """What all dispatchers do; ``silent`` is how many did not say."""
 
     permits: list[WorkerFigures]
@@ -51,14 +51,14 @@ class Activities:
         self._peers = peers
         self._own = own
 
-    async def of(self, destination: str, subscription: str) -> Told:
+    async def of(self, destination: str, subscription: str) -> ActivityReport:
         """Return what they do for a subscription, the newest attempts first; takes 2 s at most."""
         call = _Call(destination, subscription)
         dispatchers = [member for member in self._members.all if member.is_dispatcher]
         answers = await asyncio.gather(*(self._ask(member, call) for member in dispatchers))
         found = [answer for answer in answers if answer is not None]
         attempts = [attempt for one in found for attempt in one.attempts]
-        return Told(
+        return ActivityReport(
             [one.permits for one in found if one.permits is not None],
             sorted(attempts, key=lambda attempt: attempt.started_at, reverse=True),
             len(answers) - len(found),

@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from bus.domain.health.channels import Silence
-from bus.domain.health.incidents import Acknowledged, Incident
+from bus.domain.health.incidents import Acknowledgement, Incident
 from bus.errors import InvalidMessage, NotFound
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 WATCHER: Final = "alarms"
 """The role of processes that watch for alarms."""
@@ -32,7 +32,7 @@ class Trial(msgspec.Struct, frozen=True):
     by: str
     at: int
     channel: str = ""
-    results: dict[str, Said] | None = None
+    results: dict[str, AnyText] | None = None
 
 
 class AlarmDocuments:
@@ -53,7 +53,7 @@ class AlarmDocuments:
         """Return one; raises ``NotFound``."""
         found = _decoded(filter(None, [await self._documents.get(INCIDENTS, id_)]), Incident)
         if not found:
-            raise NotFound(sentence("there is no incident {id}", id=repr(id_)))
+            raise NotFound(localized("there is no incident {id}", id=repr(id_)))
         return found[0]
 
     async def put_incident(self, incident: Incident) -> None:
@@ -65,12 +65,12 @@ class AlarmDocuments:
         await self._documents.delete(ACKNOWLEDGED, id_)
         await self._documents.delete(INCIDENTS, id_)
 
-    async def acknowledged(self) -> dict[str, Acknowledged]:
+    async def acknowledged(self) -> dict[str, Acknowledgement]:
         """Return who has taken on which incident."""
         documents = await self._documents.list(ACKNOWLEDGED)
-        return {one.key: found for one in documents for found in _decoded([one], Acknowledged)}
+        return {one.key: found for one in documents for found in _decoded([one], Acknowledgement)}
 
-    async def acknowledge(self, id_: str, acknowledged: Acknowledged) -> None:
+    async def acknowledge(self, id_: str, acknowledged: Acknowledgement) -> None:
         """Note that a person has taken on an incident; durable when it returns."""
         await self._documents.put(ACKNOWLEDGED, id_, msgspec.json.encode(acknowledged))
 
@@ -89,13 +89,13 @@ class AlarmDocuments:
     async def silence(self, silence: Silence) -> None:
         """Add one; durable when it returns. Raises ``InvalidMessage`` when there are too many."""
         if len(await self.live_silences(silence.at)) >= MOST_SILENCES:
-            raise InvalidMessage(sentence("there are {count} silences; end some first", count=MOST_SILENCES))
+            raise InvalidMessage(localized("there are {count} silences; end some first", count=MOST_SILENCES))
         await self._documents.put(SILENCES, silence.id, msgspec.json.encode(silence), version=0)
 
     async def end_silence(self, id_: str) -> None:
         """End one; raises ``NotFound``."""
         if not await self._documents.delete(SILENCES, id_):
-            raise NotFound(sentence("there is no silence {id}", id=repr(id_)))
+            raise NotFound(localized("there is no silence {id}", id=repr(id_)))
 
     async def ask_for_trial(self, id_: str, trial: Trial) -> None:
         """Have channels tried by the process that watches."""

@@ -39,7 +39,7 @@ class Configuration(Protocol):
         ...
 
 
-class Reading(Protocol):
+class ConfigurationReader(Protocol):
     """Reads the configuration (`bus.registry.Registry`)."""
 
     async def load(self) -> None:
@@ -59,7 +59,7 @@ class ConfigurationFollower:
     overloaded, reads it before it accepts a message. One that cannot reach the store goes on with what it has.
     """
 
-    def __init__(self, registry: Reading, members: Members, clock: Clock) -> None:
+    def __init__(self, registry: ConfigurationReader, members: Members, clock: Clock) -> None:
         self._registry = registry
         self._members = members
         self._clock = clock

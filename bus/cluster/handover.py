@@ -21,8 +21,8 @@ from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
 from bus.ports.clock import Clock
-from bus.ports.transport import Outgoing
-from bus.sentences import Said, sentence
+from bus.ports.transport import OutgoingMessage
+from bus.sentences import AnyText, localized
 
 _log = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -38,7 +38,7 @@ _results: Final = msgspec.msgpack.Decoder(list[bool | None])
 _rooms: Final = msgspec.msgpack.Decoder(list[tuple[str, str, int]])
 
 
-class Leading(Protocol):
+class OrderLeaders(Protocol):
     """Which dispatcher alone delivers the messages of a destination."""
 
     def is_ordered(self, code: str) -> bool:
@@ -50,7 +50,7 @@ class Leading(Protocol):
         ...
 
 
-class _Doubt(NamedTuple):
+class _UnconfirmedHandover(NamedTuple):
     """The dispatcher that may hold a message, and how often it was called for it."""
 
     owner: str
@@ -64,12 +64,12 @@ class HandoverPublisher:
     dispatcher does not, so it is called again first: until it answers, is gone, or has had ``_TRIES`` calls.
     """
 
-    def __init__(self, members: Members, peers: Peers, leading: Leading) -> None:
+    def __init__(self, members: Members, peers: Peers, leading: OrderLeaders) -> None:
         self._members = members
         self._peers = peers
         self._leading = leading
         self._turn = itertools.count()
-        self._doubts: OrderedDict[str, _Doubt] = OrderedDict()
+        self._doubts: OrderedDict[str, _UnconfirmedHandover] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -83,22 +83,24 @@ class HandoverPublisher:
         """Wait: there is nothing to keep up."""
         await asyncio.Event().wait()
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         """Hand messages to a dispatcher, another one when it cannot be reached; durable there when it confirms."""
         wanted = [item for item in batch if item.message.expected]
         taken = iter(await self._hand(wanted) if wanted else ())
         return [not item.message.expected or next(taken) for item in batch]
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return whether there is a dispatcher, for a process that hands messages to one."""
         if _PUBLISHING.isdisjoint(self._members.me.roles):
             return {}
-        return {"dispatchers": "" if _dispatchers(self._members) else sentence("no dispatcher is alive; messages wait")}
+        return {
+            "dispatchers": "" if _dispatchers(self._members) else localized("no dispatcher is alive; messages wait")
+        }
 
     async def close(self) -> None:
         """Do nothing: the connections belong to whoever opened them."""
 
-    async def _hand(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def _hand(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         taken: list[bool | None] = []
         code = batch[0].message.destination
         for holder, part in itertools.groupby(batch, self._holder):
@@ -109,7 +111,7 @@ class HandoverPublisher:
                 taken += [None] * len(bundle) if is_held else await self._hand_bundle(code, holder, bundle)
         return taken
 
-    def _holder(self, item: Outgoing) -> str:
+    def _holder(self, item: OutgoingMessage) -> str:
         """Return the dispatcher that has to be called for a message, since it may hold it; empty for any."""
         doubt = self._doubts.get(item.message.id)
         if doubt is None or doubt.tries >= _TRIES:
@@ -124,7 +126,7 @@ class HandoverPublisher:
             return [member for member in _dispatchers(self._members) if member.owner == holder]
         return _in_turn(_dispatchers(self._members), next(self._turn))
 
-    async def _hand_bundle(self, code: str, holder: str, bundle: list[Outgoing]) -> list[bool | None]:
+    async def _hand_bundle(self, code: str, holder: str, bundle: list[OutgoingMessage]) -> list[bool | None]:
         payloads = [item.payload for item in bundle]
         for member in self._takers(code, holder):
             try:
@@ -140,12 +142,12 @@ class HandoverPublisher:
                 return answers
         return [False] * len(bundle)
 
-    def _note_unanswered(self, owner: str, bundle: list[Outgoing], *, may_hold: bool) -> None:
+    def _note_unanswered(self, owner: str, bundle: list[OutgoingMessage], *, may_hold: bool) -> None:
         for item in bundle:
             known = self._doubts.get(item.message.id)
             tries = known.tries if known is not None and known.owner == owner else 0
             if may_hold or tries:
-                self._doubts[item.message.id] = _Doubt(owner, tries + 1)
+                self._doubts[item.message.id] = _UnconfirmedHandover(owner, tries + 1)
         while len(self._doubts) > _MOST_DOUBTFUL:
             self._doubts.popitem(last=False)
 
@@ -153,7 +155,7 @@ class HandoverPublisher:
 class WaitingHandover:
     """Hands what waits here for a subscription to a dispatcher that has permits of it, when this one has none."""
 
-    def __init__(self, members: Members, peers: Peers, leading: Leading) -> None:
+    def __init__(self, members: Members, peers: Peers, leading: OrderLeaders) -> None:
         self._members = members
         self._peers = peers
         self._leading = leading
@@ -277,11 +279,11 @@ def _answers(content: bytes, count: int) -> list[bool | None]:
         found = _results.decode(content)
     except msgspec.DecodeError as error:
         raise PeerUnavailable(
-            sentence("a dispatcher of another version answers: {error}", error=str(error)), indeterminate=True
+            localized("a dispatcher of another version answers: {error}", error=str(error)), indeterminate=True
         ) from error
     if len(found) != count:
         raise PeerUnavailable(
-            sentence("a dispatcher answers for {found} of {count}", found=len(found), count=count), indeterminate=True
+            localized("a dispatcher answers for {found} of {count}", found=len(found), count=count), indeterminate=True
         )
     return found
 

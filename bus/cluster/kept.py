@@ -16,7 +16,7 @@ from bus.files import write_whole
 _log = logging.getLogger(__name__)
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SavedViews(msgspec.Struct, frozen=True):
     """The views that bounded the shares, and where the other dispatchers were."""
 
     views: tuple[View, ...]
@@ -29,17 +29,17 @@ class ViewsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def read(self) -> Kept:
+    def read(self) -> SavedViews:
         """Return what is kept; nothing when it cannot be read."""
         with suppress(OSError, msgspec.DecodeError):
             value = self._path.read_bytes()
             try:
-                return msgspec.json.decode(value, type=Kept)
+                return msgspec.json.decode(value, type=SavedViews)
             except msgspec.ValidationError:  # of an earlier version, which kept a view alone
-                return Kept((msgspec.json.decode(value, type=View),))
-        return Kept(())
+                return SavedViews((msgspec.json.decode(value, type=View),))
+        return SavedViews(())
 
-    async def write(self, kept: Kept) -> None:
+    async def write(self, kept: SavedViews) -> None:
         """Replace it, as far as the disk lets; durable when it returns."""
         try:
             await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(kept))

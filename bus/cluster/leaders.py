@@ -18,7 +18,7 @@ from bus.domain.destination import Ordering
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import Said, listed, sentence
+from bus.sentences import AnyText, listed, localized
 
 _log = logging.getLogger(__name__)
 COLLECTION: Final = "leaders"
@@ -107,14 +107,14 @@ class Leaders:
         return next((member for member in self._members.all if owner and member.owner == owner), None)
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Which destinations wait for a process that is gone; empty for none."""
         waiting = sorted(
             {code for code in self._ordered for task in Task if self._owner(task, code) and not self.leader(task, code)}
         )
         if not waiting:
             return ""
-        return sentence(
+        return localized(
             "messages of {names} wait for the process that kept their order and is gone: start it again, or have its "
             "queues emptied by a sweeper on its disk",
             names=listed(waiting, _MOST_NAMED),
@@ -203,13 +203,13 @@ class Leaders:
         kept = [task for task in Task if self._owner(task, code)]
         if alive := [leader for task in kept if (leader := self.leader(task, code)) is not None]:
             raise Conflict(
-                sentence(
+                localized(
                     "{node} ({url}) keeps the order of {code} and is alive; nothing was released",
                     node=alive[0].node,
                     url=alive[0].url,
                     code=repr(code),
                 ),
-                hint=sentence("stop that process first, if another one is to keep the order"),
+                hint=localized("stop that process first, if another one is to keep the order"),
             )
         for name in [_name(task, code) for task in kept]:
             await self._put(name, Lead("", self._found[name][0].epoch))

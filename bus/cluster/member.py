@@ -18,7 +18,7 @@ from bus.domain.health.vitals import (
     StoreFigures,
     TurnedAwayFigures,
 )
-from bus.sentences import Said, Sentence
+from bus.sentences import AnyText, LocalizedText
 
 COLLECTION = "members"
 
@@ -33,7 +33,7 @@ def host_of(node: str) -> str:
     return node.rpartition(":")[0] or node
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class HeldMessages(msgspec.Struct, frozen=True, array_like=True):
     """What a dispatcher holds for a subscription, in its direct queue or on its way to the subscriber.
 
     How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. What a worker has of
@@ -122,10 +122,10 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     lapsed_for: float | None = None
     unpublished: dict[str, int] = {}
     unseen: dict[str, int] = {}
-    held: dict[str, Held] = {}
+    held: dict[str, HeldMessages] = {}
     published_to: dict[str, str] = {}
     troubles: dict[str, str] = {}
-    trouble_texts: dict[str, Sentence] = {}
+    trouble_texts: dict[str, LocalizedText] = {}
     brokers: tuple[BrokerFigures, ...] = ()
     store: StoreFigures | None = None
     disks: tuple[DiskFigures, ...] = ()
@@ -162,7 +162,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
             group=self.group,
         )
 
-    def told_troubles(self) -> dict[str, Said]:
+    def told_troubles(self) -> dict[str, AnyText]:
         """Return its troubles as whoever shows them needs them."""
         return {name: self.trouble_texts.get(name, text) for name, text in self.troubles.items()}
 

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from bus.cluster.kept import Kept
+from bus.cluster.kept import SavedViews
 from bus.cluster.lease import ENDED, PROMISE_LASTS, Lease, Promise, Question, has_majority
 from bus.cluster.member import COLLECTION, Member
 from bus.cluster.unreachable import (
     MissingDispatcher,
-    Unread,
+    UnreadableDocument,
     address_of,
     have_majority,
     missing_dispatchers,
@@ -31,7 +31,7 @@ from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
@@ -54,16 +54,16 @@ Listener = Callable[[], Awaitable[None]]
 class KeptViews(Protocol):
     """The record of shared slots on this process's disk."""
 
-    def read(self) -> Kept:
+    def read(self) -> SavedViews:
         """Return it; nothing when it cannot be read."""
         ...
 
-    async def write(self, kept: Kept) -> None:
+    async def write(self, kept: SavedViews) -> None:
         """Replace it, as far as the disk lets; durable when it returns."""
         ...
 
 
-class _Sight(NamedTuple):
+class _Sighting(NamedTuple):
     """A member, its document, and when that was first seen (monotonic seconds).
 
     ``ahead`` is by how much (ms) its clock is ahead of this process's, at least: what was told took a while to come
@@ -133,8 +133,8 @@ class Members:
         self.beyond: Callable[[], AbstractSet[str]] = frozenset
         self.is_reshared: Callable[[], bool] = lambda: True
         self.slower: Callable[[float], AbstractSet[str]] = lambda _: frozenset()
-        self._sights: dict[str, _Sight] = {}
-        self._unread: dict[str, Unread] = {}
+        self._sights: dict[str, _Sighting] = {}
+        self._unread: dict[str, UnreadableDocument] = {}
         self._known: dict[str, Member] = {}
         self._unsure: set[str] = set()
         self._looking = asyncio.Lock()
@@ -148,7 +148,7 @@ class Members:
         self._news = asyncio.Event()
         self._joined_at = self._settled_at = clock.monotonic()
         self.shares = Shares(self._me.sharer)
-        self._written: Kept | None = None
+        self._written: SavedViews | None = None
         self._has_shared = True
         self._without_since: float | None = self._settled_at
 
@@ -198,14 +198,14 @@ class Members:
         return self._lease.is_held
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Why this dispatcher, which has messages queued, has started no requests for some time; empty when it may."""
         if not self._me.is_dispatcher or not self._me.held:
             return ""
         if self._without_since is None:
             if self._lease.over_for < _SHARED_WITHIN:
                 return ""
-            return sentence(
+            return localized(
                 "no requests start and its messages stay queued: for {seconds} s neither the store nor more than half "
                 "of the dispatchers have answered; the others may use its slots",
                 seconds=f"{self._lease.over_for:.0f}",
@@ -215,14 +215,14 @@ class Members:
             return ""
         missing = [member for member in self.others if member.is_dispatcher and member.view != self.shares.view]
         who = ", ".join(f"{member.node} ({member.url}, {member.owner})" for member in missing)
-        return sentence(
+        return localized(
             "no permits for {seconds} s, so that what it holds waits; they are not shared out yet by {who}",
             seconds=f"{seconds:.0f}",
-            who=who or sentence("nobody that is known"),
+            who=who or localized("nobody that is known"),
         )
 
     @property
-    def clocks(self) -> Said:
+    def clocks(self) -> AnyText:
         """Which processes' clocks have been too far ahead of this one's for a while; empty for none."""
         until = self._clock.monotonic() - _AHEAD_FOR
         ahead = [
@@ -232,7 +232,7 @@ class Members:
         ]
         if not ahead:
             return ""
-        return sentence(
+        return localized(
             "clocks may differ by {seconds} s and are ahead of this process's on {nodes}: waits and leases are shorter "
             "or longer by that; have all hosts take their time from the same servers",
             seconds=SKEW // 1000,
@@ -396,7 +396,7 @@ class Members:
     async def _keep(self) -> None:
         """Write the views that bound the shares to the disk, before they are in the store."""
         others = tuple(member.address() for member in self.others if member.is_dispatcher)
-        kept = Kept(self.shares.all_bounds, others)
+        kept = SavedViews(self.shares.all_bounds, others)
         if self._me.is_dispatcher and self.shares.bounds != (View(),) and kept != self._written:
             await self._kept.write(kept)
             self._written = kept
@@ -502,7 +502,7 @@ class Members:
         member = self._read(document)
         if member is None:
             self._sights.pop(owner, None)
-            self._unread[owner] = Unread(document, now, read_unreachable(document))
+            self._unread[owner] = UnreadableDocument(document, now, read_unreachable(document))
         else:
             self._unread.pop(owner, None)
             ahead = max(0, member.told_at - self._clock.now())
@@ -510,7 +510,7 @@ class Members:
             since = before.too_far_since if before is not None and before.too_far_since is not None else now
             # What is read first may have been told long ago.
             behind = max(0, self._clock.now() - member.told_at) if before is not None else 0
-            self._sights[owner] = _Sight(member, document, now, ahead, behind, since if ahead > SKEW else None)
+            self._sights[owner] = _Sighting(member, document, now, ahead, behind, since if ahead > SKEW else None)
 
     def _read(self, document: Document) -> Member | None:
         """Return what a process tells; None when it was declared gone, or is of another version."""
@@ -532,7 +532,7 @@ class Members:
         for owner in [owner for owner, unread in self._unread.items() if unread.is_forgotten(now)]:
             await self._documents.delete(COLLECTION, owner)
 
-    async def _declare_gone(self, sight: _Sight, *, has_ended: bool) -> None:
+    async def _declare_gone(self, sight: _Sighting, *, has_ended: bool) -> None:
         member = sight.member
         # In a store that was wiped there is no document to replace.
         version = 0 if member.owner in self._unsure else sight.document.version
@@ -543,7 +543,7 @@ class Members:
         except Conflict:
             return  # it has told of itself meanwhile
         document = Document(owner, version, value)
-        self._unread[owner] = Unread(document, self._clock.monotonic(), read_unreachable(document))
+        self._unread[owner] = UnreadableDocument(document, self._clock.monotonic(), read_unreachable(document))
         _log.warning("process %s (%s, %s) is gone", member.node, owner, ", ".join(member.roles))
         self._unsure.discard(owner)
         self._sights.pop(owner, None)

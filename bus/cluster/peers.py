@@ -19,7 +19,7 @@ from bus.errors import Conflict, EgressDenied, PeerUnavailable, StoreError
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster, PostFailure, PostResult, Target
 from bus.ports.store import DocumentStore
-from bus.sentences import sentence
+from bus.sentences import localized
 
 PREFIX: Final = "/internal/v1"
 MESSAGES: Final = f"{PREFIX}/messages"
@@ -141,7 +141,7 @@ class Peers:
             # One that failed in the middle may have acted on a part.
             failed = (status := answer.status or 0) >= _FAILED
             raise PeerUnavailable(
-                sentence("{url} answered {status}", url=member.url, status=status), indeterminate=failed
+                localized("{url} answered {status}", url=member.url, status=status), indeterminate=failed
             )
         return answer.response
 
@@ -151,7 +151,7 @@ class Peers:
             await self._key.load()
         except StoreError as error:
             raise PeerUnavailable(
-                sentence("the secret of this bus cannot be read: {error}", error=str(error))
+                localized("the secret of this bus cannot be read: {error}", error=str(error))
             ) from error
 
     async def _post(self, member: Member, path: str, body: bytes, timeout: float) -> PostResult:  # noqa: ASYNC109
@@ -186,7 +186,7 @@ class Peers:
 
         The process may have acted on it then: another life of it would not recognise a repetition.
         """
-        waiter = _Once()
+        waiter = _SingleAttempt()
         ongoing = self._poster.begin(target, [], body, timeout, waiter)
         if ongoing is None:
             return await self._poster.post(target, [], body, timeout)
@@ -221,7 +221,7 @@ class Peers:
             return None
 
 
-class _Once:
+class _SingleAttempt:
     """Waits for a POST on a kept connection, and has it not made again."""
 
     def __init__(self) -> None:
@@ -241,5 +241,5 @@ class _Once:
 
 def _silent(member: Member, error: str, *, indeterminate: bool) -> PeerUnavailable:
     return PeerUnavailable(
-        sentence("{url} does not answer: {error}", url=member.url, error=error), indeterminate=indeterminate
+        localized("{url} does not answer: {error}", url=member.url, error=error), indeterminate=indeterminate
     )

@@ -6,14 +6,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bus.domain.pipelines import Pipeline, ProofReport, Told, Wish
+from bus.domain.pipelines import Pipeline, PipelineReport, ProofReport, RunRequest
 from bus.ports.store import Document, DocumentStore
 
 PIPELINE: Final = "pipeline"
 WISHES: Final = "pipeline_wishes"
 STATE: Final = "state"
 PROOF: Final = "proof"
-Kept = TypeVar("Kept", Told, ProofReport, Wish)
+Kept = TypeVar("Kept", PipelineReport, ProofReport, RunRequest)
 
 
 class PipelineDocuments:
@@ -25,22 +25,24 @@ class PipelineDocuments:
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
 
-    async def told(self) -> Told | None:
+    async def told(self) -> PipelineReport | None:
         """Return what a pipeline told of itself last; None when none ever did."""
-        return _decoded(await self._documents.get(PIPELINE, STATE), Told)
+        return _decoded(await self._documents.get(PIPELINE, STATE), PipelineReport)
 
-    async def wishes(self) -> list[Wish]:
+    async def wishes(self) -> list[RunRequest]:
         """Return what people want and no pipeline has taken yet, the oldest first."""
-        found = [_decoded(each, Wish) for each in await self._documents.list(WISHES)]
+        found = [_decoded(each, RunRequest) for each in await self._documents.list(WISHES)]
         return sorted((wish for wish in found if wish is not None), key=lambda wish: wish.at)
 
     async def proof(self) -> ProofReport | None:
         """Return the last proof."""
         return _decoded(await self._documents.get(PIPELINE, PROOF), ProofReport)
 
-    async def tell(self, pipeline: Pipeline, now: int, by: str) -> list[Wish]:
+    async def tell(self, pipeline: Pipeline, now: int, by: str) -> list[RunRequest]:
         """Write what a pipeline tells of itself; durable when it returns. Return what people want of it still."""
-        await self._documents.put(PIPELINE, STATE, msgspec.json.encode(Told(at=now, by=by, pipeline=pipeline)))
+        await self._documents.put(
+            PIPELINE, STATE, msgspec.json.encode(PipelineReport(at=now, by=by, pipeline=pipeline))
+        )
         left = []
         for wish in await self.wishes():
             if pipeline.took(wish):
@@ -49,9 +51,9 @@ class PipelineDocuments:
                 left.append(wish)
         return left
 
-    async def wish(self, wish: Wish) -> None:
+    async def wish(self, wish: RunRequest) -> None:
         """Have a job run, unless it is wanted already; durable when it returns."""
-        if _decoded(await self._documents.get(WISHES, wish.job), Wish) is None:
+        if _decoded(await self._documents.get(WISHES, wish.job), RunRequest) is None:
             await self._documents.put(WISHES, wish.job, msgspec.json.encode(wish))
 
     async def put_proof(self, report: ProofReport) -> None:

@@ -13,7 +13,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
 from bus.domain.health.vitals import BreakerFigures, Orphan, ProducerFigures, WorkerFigures
 from bus.errors import PeerUnavailable
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 REPORT: Final = f"{PREFIX}/report"
 _PATIENCE: Final = 2.0
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     member: Member
     seen: float
     report: Report | None
-    trouble: Said
+    trouble: AnyText
 
 
 _reports: Final = msgspec.msgpack.Decoder(Report)
@@ -99,12 +99,12 @@ class Reports:
                 member,
                 seen,
                 None,
-                sentence("{url} does not answer within {seconds} s", url=member.url, seconds=f"{_PATIENCE:g}"),
+                localized("{url} does not answer within {seconds} s", url=member.url, seconds=f"{_PATIENCE:g}"),
             )
         except PeerUnavailable as error:
             return Answer(member, seen, None, error.said)
         except msgspec.DecodeError as error:
             return Answer(
-                member, seen, None, sentence("{url} is of another version: {error}", url=member.url, error=str(error))
+                member, seen, None, localized("{url} is of another version: {error}", url=member.url, error=str(error))
             )
         return Answer(found.member, seen, found, "")

@@ -12,12 +12,12 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import PeerUnavailable
-from bus.ports.sampling import PERMIT_PATIENCE, Sampled, Sampling
-from bus.sentences import Said, sentence
+from bus.ports.sampling import PERMIT_PATIENCE, SamplePoster, SampleResult
+from bus.sentences import AnyText, localized
 
 SAMPLE: Final = f"{PREFIX}/sample"
 _SLACK: Final = 2.0
-_answers: Final = msgspec.msgpack.Decoder(Sampled)
+_answers: Final = msgspec.msgpack.Decoder(SampleResult)
 
 
 class _Call(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +34,7 @@ class Sampler:
     ``own`` is the dispatcher of this process, None without.
     """
 
-    def __init__(self, members: Members, peers: Peers, own: Sampling | None) -> None:
+    def __init__(self, members: Members, peers: Peers, own: SamplePoster | None) -> None:
         self._members = members
         self._peers = peers
         self._own = own
@@ -44,12 +44,12 @@ class Sampler:
         found = [member for member in self._members.all if member.is_dispatcher]
         if not found:
             raise PeerUnavailable(
-                sentence("no dispatcher is alive; nothing was sent to the subscriber"),
-                hint=sentence("start one: {command}", command="bus run dispatcher"),
+                localized("no dispatcher is alive; nothing was sent to the subscriber"),
+                hint=localized("start one: {command}", command="bus run dispatcher"),
             )
         return found
 
-    async def sample(self, message: Message, subscription: str, timeout: float) -> Sampled:  # noqa: ASYNC109 - of the POST
+    async def sample(self, message: Message, subscription: str, timeout: float) -> SampleResult:  # noqa: ASYNC109 - of the POST
         """Have a message sent to a subscriber once.
 
         Parameters
@@ -63,7 +63,7 @@ class Sampler:
             No dispatcher is alive, or each refused or does not answer: nothing was sent, unless it is indeterminate.
         """
         dispatchers = self.dispatchers()
-        refused: Said = ""
+        refused: AnyText = ""
         for member in dispatchers:
             try:
                 found = await self._ask(member, message, subscription, timeout)
@@ -76,14 +76,14 @@ class Sampler:
                 return found
             refused = found.refused
         raise PeerUnavailable(
-            sentence("{refused}; nothing was sent to the subscriber", refused=refused),
-            hint=sentence("try again in a moment"),
+            localized("{refused}; nothing was sent to the subscriber", refused=refused),
+            hint=localized("try again in a moment"),
         )
 
-    async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> Sampled:
+    async def _ask(self, member: Member, message: Message, subscription: str, patience: float) -> SampleResult:
         if member.owner == self._members.me.owner:
             if self._own is None:
-                return Sampled(refused="this process is no dispatcher yet")
+                return SampleResult(refused="this process is no dispatcher yet")
             return await self._own.sample(message, subscription)
         within = patience + PERMIT_PATIENCE + _SLACK
         call = _Call(encode_message(message), subscription)
@@ -91,7 +91,7 @@ class Sampler:
             async with asyncio.timeout(within + _SLACK):
                 return _answers.decode(await self._peers.call(member, SAMPLE, call, within=within))
         except TimeoutError as error:
-            said = sentence(
+            said = localized(
                 "{url} does not answer within {seconds} s; the sample may have been sent",
                 url=member.url,
                 seconds=f"{within:g}",
@@ -99,11 +99,11 @@ class Sampler:
             raise PeerUnavailable(said, indeterminate=True) from error
         except msgspec.DecodeError as error:
             raise PeerUnavailable(
-                sentence("{url} is of another version: {error}", url=member.url, error=str(error)), indeterminate=True
+                localized("{url} is of another version: {error}", url=member.url, error=str(error)), indeterminate=True
             ) from error
 
 
-async def take_sample(body: bytes, sampling: Sampling) -> Sampled:
+async def take_sample(body: bytes, sampling: SamplePoster) -> SampleResult:
     """Answer what another process asks with ``Sampler``; raises ``msgspec.DecodeError`` for anything else."""
     call = _calls.decode(body)
     return await sampling.sample(decode_message(call.message), call.subscription)

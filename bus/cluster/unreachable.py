@@ -17,7 +17,7 @@ _FORGOTTEN_WITH_RECORDS: Final = 86_400.0
 _OUTNUMBERED: Final = 120.0
 
 
-class Unread(NamedTuple):
+class UnreadableDocument(NamedTuple):
     """The document of a process that is unreachable, or of another version.
 
     ``at`` is when it was first read (monotonic seconds); ``process`` is None for a document of another version.
@@ -81,7 +81,7 @@ def read_unreachable(document: Document) -> UnreachableProcess | None:
         return None
 
 
-def missing_dispatchers(unread: Iterable[Unread], now: float) -> list[MissingDispatcher]:
+def missing_dispatchers(unread: Iterable[UnreadableDocument], now: float) -> list[MissingDispatcher]:
     """Return the dispatchers that cannot be reached."""
     found = [(one.process, now - one.at) for one in unread if one.process is not None]
     return [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from bus.cluster.member import Held
+from bus.cluster.member import HeldMessages
 from bus.cluster.members import Members
 from bus.domain.health.vitals import SpoolFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.ports.spool import ConsumerStats, Spool
 from bus.ports.transport import Lag, queue_lags
 
-_NOTHING: Final = Held(0, None)
+_NOTHING: Final = HeldMessages(0, None)
 
 
 class Figures(NamedTuple):
@@ -20,17 +20,17 @@ class Figures(NamedTuple):
 
     unpublished: dict[str, int]
     unseen: dict[str, int]
-    held: dict[str, Held]
+    held: dict[str, HeldMessages]
     spools: dict[str, SpoolFigures]
 
 
 def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
     """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
     waiting = {name: spool.waiting() for name, spool in spools.items()}
-    held = {f"{code}/{name}": Held(*lag) for (code, name), lag in carried.items()}
+    held = {f"{code}/{name}": HeldMessages(*lag) for (code, name), lag in carried.items()}
     for (code, name), lag in queue_lags(waiting.get("direct", ())).items():
         lane = f"{code}/{name}"
-        held[lane] = _sum(held.get(lane, _NOTHING), Held(lag.records, lag.oldest, lag.records))
+        held[lane] = _sum(held.get(lane, _NOTHING), HeldMessages(lag.records, lag.oldest, lag.records))
     return Figures(
         unpublished=_oldest(waiting.get("receiver", ()), "publish"),
         unseen=_oldest(waiting.get("outcomes", ()), "store"),
@@ -63,7 +63,7 @@ def holds_any(spools: Mapping[str, Spool], code: str) -> bool:
     )
 
 
-class Waiting:
+class ClusterBacklog:
     """The figures of all processes: this one's of now, the others' as they told within the last seconds."""
 
     def __init__(self, members: Members, spools: Mapping[str, Spool]) -> None:
@@ -112,9 +112,9 @@ class Waiting:
         return _oldest(found.waiting() if found is not None else (), consumer)
 
 
-def _sum(one: Held, other: Held) -> Held:
+def _sum(one: HeldMessages, other: HeldMessages) -> HeldMessages:
     times = [held.oldest for held in (one, other) if held.oldest is not None]
-    return Held(one.records + other.records, min(times, default=None), one.queued + other.queued)
+    return HeldMessages(one.records + other.records, min(times, default=None), one.queued + other.queued)
 
 
 def _oldest(waiting: Iterable[ConsumerStats], consumer: str) -> dict[str, int]:

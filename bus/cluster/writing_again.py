@@ -17,7 +17,7 @@ _request: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _answer: Final = msgspec.msgpack.Decoder(bool)
 
 
-class Sending(Protocol):
+class StrictWriter(Protocol):
     """Who writes to strictly ordered destinations (`bus.transports.chains.chains.Chains`)."""
 
     def sends(self, code: str) -> bool:
@@ -50,7 +50,7 @@ class WritingAgain:
 class WritingAgainApp(PeerApp):
     """What a receiver does for such a request."""
 
-    def __init__(self, sending: Sending, key: PeerKey) -> None:
+    def __init__(self, sending: StrictWriter, key: PeerKey) -> None:
         self._sending = sending
         super().__init__(key, {AGAIN: self._again})
 

@@ -12,7 +12,7 @@ from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.times import DAY
 from bus.errors import Conflict
-from bus.sentences import sentence
+from bus.sentences import localized
 
 FORMER_KEPT: Final = DAY
 
@@ -149,16 +149,16 @@ def check_removable(destination: Destination, subscriptions: Collection[object])
     code = destination.code
     if subscriptions:
         raise Conflict(
-            sentence("{code} still has subscriptions", code=repr(code)),
-            hint=sentence("remove them first: bus subscription rm"),
+            localized("{code} still has subscriptions", code=repr(code)),
+            hint=localized("remove them first: bus subscription rm"),
         )
     if destination.mask:
         raise Conflict(
-            sentence(
+            localized(
                 "{code} has masking rules, and its messages stay readable until their retention; nothing was removed",
                 code=repr(code),
             ),
-            hint=sentence("take the rules away first if that may be seen: bus destination set CODE --no-mask"),
+            hint=localized("take the rules away first if that may be seen: bus destination set CODE --no-mask"),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h|d)")
@@ -22,10 +22,12 @@ def parse_duration(text: str) -> int:
     """
     match = _PATTERN.fullmatch(text.strip())
     if match is None:
-        raise ValueError(sentence("{text} is not a duration such as 500ms, 5s, 2m, 1h or 7d", text=repr(text)))
+        raise ValueError(localized("{text} is not a duration such as 500ms, 5s, 2m, 1h or 7d", text=repr(text)))
     duration = round(float(match[1]) * _UNITS[match[2]])
     if duration > LONGEST:
-        raise ValueError(sentence("{text} is longer than {longest}", text=repr(text), longest=format_duration(LONGEST)))
+        raise ValueError(
+            localized("{text} is longer than {longest}", text=repr(text), longest=format_duration(LONGEST))
+        )
     return duration
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 FALLBACK: Final = "bus-fallback"
 """Of a batch whose messages come straight over the network, since their producer's disk refused them."""
@@ -59,14 +59,14 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """Raise ``ValueError`` unless they can be sent to a subscriber as they are: 64 at most, each name once."""
     if len(headers) > MOST:
         raise ValueError(
-            sentence("there are {count} headers; at most {most} are delivered", count=len(headers), most=MOST)
+            localized("there are {count} headers; at most {most} are delivered", count=len(headers), most=MOST)
         )
     seen: set[str] = set()
     for name, value in headers.items():
         check_header(name, value)
         if name.lower() in seen:
             raise ValueError(
-                sentence("header {name} is there twice, for upper and lower case are the same", name=repr(name))
+                localized("header {name} is there twice, for upper and lower case are the same", name=repr(name))
             )
         seen.add(name.lower())
 
@@ -84,17 +84,17 @@ def own_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def check_header(name: str, value: str) -> None:
     """Raise ``ValueError`` unless the pair can be sent to a subscriber as it is."""
     if not is_header_name(name):
-        raise ValueError(sentence("{name} is not a header name", name=repr(name)))
+        raise ValueError(localized("{name} is not a header name", name=repr(name)))
     lower = name.lower()
     if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):
-        raise ValueError(sentence("header {name} is set by the bus itself", name=repr(name)))
+        raise ValueError(localized("header {name} is set by the bus itself", name=repr(name)))
     if _BAD_VALUE.search(value):
         raise ValueError(
-            sentence("header {name} has a control character or half a character in its value", name=repr(name))
+            localized("header {name} has a control character or half a character in its value", name=repr(name))
         )
     if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
         raise ValueError(
-            sentence(
+            localized(
                 "the value of header {name} is longer than {longest} bytes", name=repr(name), longest=LONGEST_VALUE
             )
         )

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.errors import InvalidDestination, MessageTooLarge
-from bus.sentences import sentence
+from bus.sentences import localized
 
 DEFAULT_MAX_BYTES: Final = 1_048_576
 _CODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -102,8 +102,8 @@ def check_size(body: bytes, headers: Mapping[str, str], limit: int) -> None:
         size += sum(len(name) + len(value.encode()) for name, value in headers.items())
     if size > limit:
         raise MessageTooLarge(
-            sentence("body and headers have {size} bytes; the limit is {limit}", size=size, limit=limit),
-            hint=sentence("send a reference to it, or raise max_bytes of the destination, and of the producer"),
+            localized("body and headers have {size} bytes; the limit is {limit}", size=size, limit=limit),
+            hint=localized("send a reference to it, or raise max_bytes of the destination, and of the producer"),
             field="body" if len(body) > limit else "headers",
         )
 
@@ -118,7 +118,7 @@ def check_destination(code: str) -> str:
     """
     if not _CODE.fullmatch(code):
         raise InvalidDestination(
-            sentence(
+            localized(
                 "destination {code} is not 1-128 of a-z A-Z 0-9 . _ - (not starting with - or .)", code=repr(code[:140])
             ),
             field="destination",

@@ -80,7 +80,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job and when it runs: its cron expression, empty for never by itself, and the next time.
 
     ``waits`` is whether it runs as soon as what runs now has ended; ``wish`` is the id of the wish that it waits for.
@@ -118,7 +118,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run that somebody wants now; there is one for each job at most."""
 
     id: str
@@ -144,15 +144,15 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     lake: str
     timezone: str = "UTC"
     stream: StreamState = StreamState()
-    jobs: tuple[Scheduled, ...] = ()
+    jobs: tuple[ScheduledJob, ...] = ()
     runs: tuple[Run, ...] = ()
 
-    def took(self, wish: Wish) -> bool:
+    def took(self, wish: RunRequest) -> bool:
         """Whether it fulfils a wish, or did."""
         return any(wish.id == run.wish for run in self.runs) or any(wish.id == each.wish for each in self.jobs)
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline with when (ms) and by whom it was told of."""
 
     at: int
@@ -174,7 +174,7 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: dict[str, int] = {}
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class MissingDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery that is missing or contradicted; without a subscription a message.
 
     At the hop ``accept`` no receiver accepted the message, at ``publish`` the store lost it.
@@ -248,6 +248,6 @@ class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     lost_blocks: int = 0
     lost_events: int = 0
     hops: tuple[Hop, ...] = ()
-    found: tuple[Found, ...] = ()
+    found: tuple[MissingDelivery, ...] = ()
     gaps: tuple[Gap, ...] = ()
     bars: tuple[Bar, ...] = ()

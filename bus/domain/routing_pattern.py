@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 EVERY_KEY: Final = "#"
 _PATTERN: Final = re.compile(r"(?:[A-Za-z0-9_-]+|\*|#)(?:\.(?:[A-Za-z0-9_-]+|\*|#))*")
@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> str:
     """
     if len(pattern) > _LONGEST or not _PATTERN.fullmatch(pattern):
         raise ValueError(
-            sentence(
+            localized(
                 "not up to {longest} characters of words between dots, a word being *, # or a-z A-Z 0-9 _ -",
                 longest=_LONGEST,
             )

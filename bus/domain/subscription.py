@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.delivery.retry import RetryPolicy
 from bus.domain.times import format_time
-from bus.sentences import N_, sentence
+from bus.sentences import N_, localized
 
 DEFAULT_STUCK_AFTER = 300_000
 LONGEST_TIMEOUT: Final = 600_000
@@ -153,7 +153,9 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         if len(present) + len(former) >= MOST_SECRETS:
             first = format_time(min(secret.expires_at for secret in former))
             raise ValueError(
-                sentence("{most} secrets sign already; the first of them ends at {time}", most=MOST_SECRETS, time=first)
+                localized(
+                    "{most} secrets sign already; the first of them ends at {time}", most=MOST_SECRETS, time=first
+                )
             )
         return (Secret(fresh), *(Secret(secret.value, until) for secret in present), *former)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 LONGEST_TEXT: Final = 512
 _SHOWN: Final = 80
@@ -16,7 +16,7 @@ def check_text(value: str, field: str) -> str:
     if len(value) > LONGEST_TEXT or not value.isprintable():
         shown = ascii(value[:_SHOWN])
         raise InvalidMessage(
-            sentence(
+            localized(
                 "{field} {shown} is not a text of at most {longest} printable characters",
                 field=field,
                 shown=shown,
@@ -31,7 +31,7 @@ def check_ascii(value: str, field: str) -> str:
     """Return the value, which goes into a subscriber's HTTP header as it is; raises as ``check_text`` does."""
     if not value.isascii():
         raise InvalidMessage(
-            sentence("{field} {value} has a character that is not ASCII", field=field, value=ascii(value[:_SHOWN])),
+            localized("{field} {value} has a character that is not ASCII", field=field, value=ascii(value[:_SHOWN])),
             field=field,
         )
     return check_text(value, field)

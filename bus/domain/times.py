@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
@@ -41,12 +41,14 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError as error:
-        raise ValueError(sentence("{text} is not a time such as 2026-01-31T12:00:00Z", text=repr(text[:60]))) from error
+        raise ValueError(
+            localized("{text} is not a time such as 2026-01-31T12:00:00Z", text=repr(text[:60]))
+        ) from error
     if moment.tzinfo is None:
-        raise ValueError(sentence("{text} has no zone; write it as 2026-01-31T12:00:00Z", text=repr(text)))
+        raise ValueError(localized("{text} has no zone; write it as 2026-01-31T12:00:00Z", text=repr(text)))
     time = (moment - _EPOCH) // timedelta(milliseconds=1)
     if not _FIRST <= time <= _LAST:
-        raise ValueError(sentence("{text} is out of range", text=repr(text)))
+        raise ValueError(localized("{text} is out of range", text=repr(text)))
     return time
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from bus.domain.tracing.events import BLOCK_EVENTS, TraceEvent
 from bus.errors import EventsUnavailable
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink, SealedBlock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry import metrics
 from bus.telemetry.outage import Outage
 from bus.waits import first_of
@@ -42,7 +42,7 @@ class Emitter:
 
     is_on = True
 
-    def __init__(self, sink: EventSink, gathering: Gathering, clock: Clock, *, patience: float = 10.0) -> None:
+    def __init__(self, sink: EventSink, gathering: EventBuffer, clock: Clock, *, patience: float = 10.0) -> None:
         self._sink = sink
         self._gathering = gathering
         self._clock = clock
@@ -56,11 +56,11 @@ class Emitter:
         self._writing: asyncio.Future[None] | None = None
         self._under_way: Sequence[SealedBlock] = ()
         self._outage = Outage(_log, "trace events are not written, and lost beyond what memory holds")
-        self._trouble: Said = ""
+        self._trouble: AnyText = ""
         self._lost = metrics.EVENTS_LOST.labels("full")
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Why events are not written now; empty when they are."""
         return self._trouble
 
@@ -205,7 +205,7 @@ class Emitter:
 
     def _late(self) -> EventsUnavailable:
         return EventsUnavailable(
-            sentence("what takes trace events did not answer within {seconds} s", seconds=f"{self._patience:g}")
+            localized("what takes trace events did not answer within {seconds} s", seconds=f"{self._patience:g}")
         )
 
 

@@ -12,7 +12,7 @@ from bus.events.files import EventFiles, Limits
 from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.ports.events import SealedBlock
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.telemetry import metrics
 
 _CLOSE_WITHIN = 2.0
@@ -59,5 +59,5 @@ class FileSink:
             await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except OSError as error:
             raise EventsUnavailable(
-                sentence("the disk failed: {error}; no message is affected", error=error_text(error))
+                localized("the disk failed: {error}; no message is affected", error=error_text(error))
             ) from error

@@ -21,7 +21,7 @@ from bus.domain.tracing.events import count_events
 from bus.errors import EventsUnavailable
 from bus.files import make_directory
 from bus.ports.events import SealedBlock
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 OPEN: Final = ".open"
@@ -109,12 +109,12 @@ class EventFiles:
             self._present(len(lines)).append(lines)
         except OSError as error:
             raise EventsUnavailable(
-                sentence(
+                localized(
                     "{directory} cannot be written: {error}; no message is affected",
                     directory=str(self._directory),
                     error=str(error.strerror or error),
                 ),
-                hint=sentence("free disk, or set events = none"),
+                hint=localized("free disk, or set events = none"),
             ) from error
 
     @property
@@ -147,12 +147,12 @@ class EventFiles:
         free = shutil.disk_usage(self._directory).free
         if free - size < self._limits.reserve:
             raise EventsUnavailable(
-                sentence(
+                localized(
                     "the disk has {free} bytes free, and {reserve} are kept for outcomes; no message is affected",
                     free=free,
                     reserve=self._limits.reserve,
                 ),
-                hint=sentence("free disk"),
+                hint=localized("free disk"),
             )
 
     def _present(self, size: int) -> _OpenFile:

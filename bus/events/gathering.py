@@ -14,7 +14,7 @@ MOST_EVENTS: Final = 50_000
 _stage: Final = attrgetter("stage")
 
 
-class Gathering:
+class EventBuffer:
     """The events that one emitter has not passed on yet; any thread may add some, one thread takes them.
 
     Parameters

@@ -57,7 +57,7 @@ class Refusal:
         await answer(send, found.status, encode(found), CONTENT_TYPE, *fields_of(found), *self._fields)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is refused."""
 
     def __init__(self, found: Problem, *fields: Field) -> None:
@@ -70,23 +70,23 @@ async def refusing(scope: Scope, receive: Receive, send: Send) -> AsyncIterator[
     """Answer what is refused inside; nothing may have been sent by then."""
     try:
         yield
-    except Refused as refused:
+    except RequestRefused as refused:
         await refused.refusal(scope, receive, send)
     except BusError as error:
         await Refusal(problem_of(error))(scope, receive, send)
 
 
 def require_post(scope: Scope) -> None:
-    """Raise ``Refused`` (405) for any other method."""
+    """Raise ``RequestRefused`` (405) for any other method."""
     if scope["method"] != "POST":
-        raise Refused(problem(405, f"{scope['path']} takes POST"), (b"allow", b"POST"))
+        raise RequestRefused(problem(405, f"{scope['path']} takes POST"), (b"allow", b"POST"))
 
 
 def require_lines(headers: Mapping[bytes, bytes], what: str) -> None:
-    """Raise ``Refused`` (415) unless the body is NDJSON; ``what`` names what its lines are."""
+    """Raise ``RequestRefused`` (415) unless the body is NDJSON; ``what`` names what its lines are."""
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     if content_type.split(";")[0].strip().lower() != _NDJSON:
-        raise Refused(problem(415, f"{what} is {_NDJSON}, a line each; this is {content_type or 'not named'!r}"))
+        raise RequestRefused(problem(415, f"{what} is {_NDJSON}, a line each; this is {content_type or 'not named'!r}"))
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:
@@ -103,7 +103,7 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int
     if declared is not None and int(declared) > limit:
         raise MessageTooLarge(f"the body has {int(declared)} bytes; the limit is {limit}", field="body")
     if headers.get(b"content-encoding", b"identity") != b"identity":
-        raise Refused(problem(415, "send the body without Content-Encoding: it is delivered byte for byte"))
+        raise RequestRefused(problem(415, "send the body without Content-Encoding: it is delivered byte for byte"))
     return await _whole(receive, limit)
 
 
@@ -129,6 +129,6 @@ def _check(size: int, limit: int) -> None:
 
 def _chunk(event: Event) -> bytes:
     if event["type"] == "http.disconnect":
-        raise Refused(problem(400, "the connection was closed before the body was whole"))
+        raise RequestRefused(problem(400, "the connection was closed before the body was whole"))
     body: bytes = event.get("body", b"")
     return body

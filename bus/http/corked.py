@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Corked:
+class CorkedTransport:
     """A transport that joins all writes of one turn of the event loop into one.
 
     uvicorn writes a response's head and its body apart, which costs a system call and a packet more. ``lingers`` is

@@ -16,7 +16,7 @@ from bus.http.problem import CONTENT_TYPE, Problem, failure, fields_of, problem_
 _log = logging.getLogger(__name__)
 
 
-class Answering(Protocol):
+class PendingRequest(Protocol):
     """A request that waits for its answer, which is given once."""
 
     def answer(self, status: int, content: bytes, *fields: Field) -> None:
@@ -28,10 +28,10 @@ class Answering(Protocol):
         ...
 
 
-class Taker(Protocol):
+class RequestHandler(Protocol):
     """Who takes one request whose head it knows."""
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         """Take the whole body, and answer in a later turn of the loop.
 
         Raises
@@ -45,7 +45,7 @@ class Taker(Protocol):
 class Endpoint(Protocol):
     """Who takes some requests itself; all others are the application's."""
 
-    def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> Taker | None:
+    def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> RequestHandler | None:
         """Return who takes the request with this head, None when the application has to.
 
         What the head tells to be refused is the application's as well, so that it is said in one place.
@@ -72,7 +72,7 @@ class Connection(Protocol):
         ...
 
 
-class _Nobody:
+class _NoWaiter:
     """What is set to wake an application; here is none."""
 
     def set(self) -> None:
@@ -95,11 +95,11 @@ class Exchange:
         "response_started",
         "scope",
     )
-    message_event: Final = _Nobody()
+    message_event: Final = _NoWaiter()
 
-    def __init__(self, connection: Connection, taker: Taker, scope: object, *, keep_alive: bool) -> None:
+    def __init__(self, connection: Connection, taker: RequestHandler, scope: object, *, keep_alive: bool) -> None:
         self._connection = connection
-        self._taker: Taker | None = taker
+        self._taker: RequestHandler | None = taker
         self.body: bytes | bytearray = b""
         self.scope = scope
         self.keep_alive = keep_alive

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, Protocol
 
 from bus.http.problem import problem
-from bus.http.protocol import HttpProtocol, Refused
+from bus.http.protocol import HttpProtocol, ParsingRefused
 
 _ELSEWHERE: Final = problem(
     421, "this request is served by another process of the bus", hint="send it on a connection of its own"
@@ -14,7 +14,7 @@ _ELSEWHERE: Final = problem(
 _AWAY: Final = problem(503, "the process that serves pages and admin is being started", hint="send it again")
 
 
-class Elsewhere(Protocol):
+class PeerForwarder(Protocol):
     """Where connections go whose request is not served here."""
 
     def serves(self, target: bytes) -> bool:
@@ -33,7 +33,7 @@ class ForwardingProtocol(HttpProtocol):
     request came in one piece with another is refused (421), as a client that sends ahead expects of its requests.
     """
 
-    elsewhere: Elsewhere
+    elsewhere: PeerForwarder
     shared_port: int
     _is_shared = False
     _read: list[bytes] | None = None  # all of the request that is being read; None when it began within a piece
@@ -66,7 +66,7 @@ class ForwardingProtocol(HttpProtocol):
         """Serve the request, or end the parsing here."""
         if self._is_shared and not self.elsewhere.serves(self.url):
             self._moves = True
-            raise Refused
+            raise ParsingRefused
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:

@@ -15,7 +15,7 @@ BATCH_LINES: Final = 1000
 BATCH_BYTES: Final = 16 * 2**20
 
 
-class Accepted(NamedTuple):
+class AcceptedMessage(NamedTuple):
     """A message that is durable where it was taken, now or since an earlier request.
 
     ``unchecked`` if its idempotency key may have been used before: the process, or the store, that could say did not
@@ -48,20 +48,20 @@ def _read(line: bytes) -> Draft | BusError:
         return error
 
 
-def content_of(answer: Accepted) -> bytes:
+def content_of(answer: AcceptedMessage) -> bytes:
     """Return the body of the answer to a single message."""
     unchecked = b', "unchecked": true' if answer.unchecked else b""
     duplicate = b"true" if answer.duplicate else b"false"
     return b'{"id": "%s", "duplicate": %s%s}' % (answer.id.encode(), duplicate, unchecked)
 
 
-def results_of(drafts: Sequence[Draft | BusError], answers: Sequence[Accepted | BusError]) -> bytes:
+def results_of(drafts: Sequence[Draft | BusError], answers: Sequence[AcceptedMessage | BusError]) -> bytes:
     """Return the body of the answer to a batch."""
     return encode({"results": [_result(draft, answer) for draft, answer in zip(drafts, answers, strict=True)]})
 
 
-def _result(draft: Draft | BusError, answer: Accepted | BusError) -> dict[str, Any]:
-    if isinstance(answer, Accepted):
+def _result(draft: Draft | BusError, answer: AcceptedMessage | BusError) -> dict[str, Any]:
+    if isinstance(answer, AcceptedMessage):
         unchecked = {"unchecked": True} if answer.unchecked else {}
         return {"id": answer.id, "status": "duplicate" if answer.duplicate else "accepted", **unchecked}
     given = draft.id if isinstance(draft, Draft) else ""

@@ -12,7 +12,7 @@ KNOWN: Final = "bus.known"
 """Key in a request's ASGI scope: whether it has a valid key, a session or the like."""
 
 
-class Droppable(Protocol):
+class ClosableConnection(Protocol):
     """A connection that can be closed."""
 
     def drop(self) -> None:
@@ -20,7 +20,7 @@ class Droppable(Protocol):
         ...
 
 
-class Caller(Droppable, Protocol):
+class Caller(ClosableConnection, Protocol):
     """A connection, as one among all of a server."""
 
     @property
@@ -36,11 +36,11 @@ class CallerPolicy(Protocol):
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         ...
 
-    def wait(self, connection: Droppable) -> None:
+    def wait(self, connection: ClosableConnection) -> None:
         """Count a connection over the share of its address, and drop the first of those if they are too many."""
         ...
 
-    def leave(self, connection: Droppable) -> None:
+    def leave(self, connection: ClosableConnection) -> None:
         """Count one of those no more; no effect for one that is not counted."""
         ...
 

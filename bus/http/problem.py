@@ -30,7 +30,7 @@ from bus.errors import (
     TransportError,
     TransportRefused,
 )
-from bus.sentences import sentence
+from bus.sentences import localized
 
 CONTENT_TYPE: Final = "application/problem+json"
 _HEADERS: Final = {
@@ -59,8 +59,8 @@ _TITLES: Final = {
     505: "Version not supported",
     507: "Spool full",
 }
-FAILED: Final = sentence("the bus failed at this request; what it acknowledged before is not lost")
-REPORT_IT: Final = sentence("its log has the traceback: report it; see bus doctor")
+FAILED: Final = localized("the bus failed at this request; what it acknowledged before is not lost")
+REPORT_IT: Final = localized("its log has the traceback: report it; see bus doctor")
 # The first class that matches decides.
 _STATUS: Final[tuple[tuple[type[BusError], int], ...]] = (
     (MessageTooLarge, 413),

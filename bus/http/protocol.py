@@ -14,8 +14,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from bus.http import heads
 from bus.http.asgi import Field, Refusal
-from bus.http.corked import Corked
-from bus.http.endpoint import Endpoint, Exchange, Taker, refusal_of
+from bus.http.corked import CorkedTransport
+from bus.http.endpoint import Endpoint, Exchange, RequestHandler, refusal_of
 from bus.http.framing import closing, unchunked
 from bus.http.pacing import PacedFlow
 from bus.http.policies import KNOWN, CallerPolicy, UpgradePolicy
@@ -31,7 +31,7 @@ _TOO_MANY_BEHIND: Final = problem(
 )
 
 
-class Refused(Exception):
+class ParsingRefused(Exception):
     """Ends the parsing of a request."""
 
 
@@ -53,7 +53,7 @@ class HttpProtocol(HttpToolsProtocol):
     callers: CallerPolicy
     upgrades: UpgradePolicy
     endpoint: Endpoint | None = None
-    transport: Corked  # type: ignore[assignment]
+    transport: CorkedTransport  # type: ignore[assignment]
     flow: PacedFlow
     cycle: Any  # uvicorn's, or an Exchange
     already_read = b""  # bytes of this connection that were read before this protocol was made
@@ -77,7 +77,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect the first request."""
-        super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop, self._lingers)))
+        super().connection_made(cast("asyncio.Transport", CorkedTransport(transport, self.loop, self._lingers)))
         self.flow = PacedFlow(cast("asyncio.Transport", self.transport), self.loop, lambda: self._is_left)
         self._peer = self.client[0] if self.client else ""
         self._unfinished = UnfinishedRequest(self.loop, self.transport, self.deadline, self._late)
@@ -158,7 +158,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Start the request, unless its head is too long or can be understood in two ways."""
         self._fault = self._fault_of_head()
         if self._fault is not None:
-            raise Refused
+            raise ParsingRefused
         if self._is_offer:
             return  # it begins again without the offer
         self._head = 0
@@ -182,7 +182,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._head = 0
             self._fault = heads.fault_of_trailers(self.headers)
             if self._fault is not None:
-                raise Refused
+                raise ParsingRefused
         self._whole = self.scope
         if isinstance(self.cycle, Exchange) and self.cycle.scope is self.scope:
             self.cycle.run()
@@ -257,7 +257,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _should_upgrade(self) -> bool:
         return not self._is_offer and super()._should_upgrade()
 
-    def _begin(self, taker: Taker | None) -> None:
+    def _begin(self, taker: RequestHandler | None) -> None:
         is_known = taker is not None or self.callers.has_credentials(self.headers)
         if is_known and not self.is_known:
             self.is_known = True
@@ -271,7 +271,7 @@ class HttpProtocol(HttpToolsProtocol):
         keep_alive = not self._is_last and self._version != "1.0" and self.parser.should_keep_alive()
         self.cycle = Exchange(self, taker, self.scope, keep_alive=keep_alive)
 
-    def _taker(self) -> Taker | None:
+    def _taker(self) -> RequestHandler | None:
         """Return who takes this request instead of the application.
 
         What waits for answers before it, or for a peer that reads none, needs a task that waits.

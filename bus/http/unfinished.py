@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bus.http.corked import Corked
+from bus.http.corked import CorkedTransport
 
 MOST_UNREAD: Final = 65_536
 """Bytes of a request that are read, and dropped, once it is answered."""
@@ -19,7 +19,7 @@ class UnfinishedRequest:
     __slots__ = ("_deadline", "_late", "_loop", "_transport", "_unread", "due")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, transport: Corked, deadline: float, late: Callable[[], None]
+        self, loop: asyncio.AbstractEventLoop, transport: CorkedTransport, deadline: float, late: Callable[[], None]
     ) -> None:
         self._loop = loop
         self._transport = transport

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 _log = logging.getLogger(__name__)
 _OTHERS: Final = 128  # files, and connections to brokers, stores and other processes
@@ -39,11 +39,11 @@ class Descriptors:
         self._told_at = self._closed_at = float("-inf")
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """What is wrong; empty if no connection was closed for another one within a minute."""
         if self._monotonic() - self._closed_at > _TOLD_FOR:
             return ""
-        return sentence(
+        return localized(
             "idle and hanging connections are closed for new ones, since the limit of open files is {limit}: raise it "
             "(ulimit -n, LimitNOFILE)",
             limit=self._limit,

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bus.sentences import N_, Said, Sentence, sentence
+from bus.sentences import N_, AnyText, LocalizedText, localized
 
 
 class Phase(enum.StrEnum):
@@ -79,7 +79,7 @@ _REASONS: Final = {  # OpenSSL's, of handshakes and of files
     "KEY_VALUES_MISMATCH": N_("the private key is not the certificate's"),
     "TLSV1_ALERT_UNKNOWN_CA": N_("TLS: {peer} rejected the certificate: unknown authority"),
 }
-_SOMEONE: Final = sentence("the peer")
+_SOMEONE: Final = localized("the peer")
 _NUMBERED: Final = re.compile(r"(?:([^\s,;]*[\w\]]:\d+): ?)?\[Errno (-?\d+)\](?: ?[^\s,;:()\[\]'\"]+)*")
 _OPENSSL: Final = re.compile(r" ?\(_ssl\.c:\d+\)|_ssl\.c:\d+: |\[(?:SSL|X509|SYS)(?:: \w+)?\] ?")
 _CLASS: Final = re.compile(r"(?:\[Error \d+\] )?\b(?:[a-z_]+\.)*[A-Z][A-Za-z]*(?:Error|Exception|Timeout)\b:? ?")
@@ -91,21 +91,21 @@ def peer_name(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def timed_out(phase: Phase, seconds: float, peer: str) -> Sentence:
+def timed_out(phase: Phase, seconds: float, peer: str) -> LocalizedText:
     """Return the text of a time-out: the phase, its limit in seconds, and the peer where the phase has one."""
-    return sentence(_TIMED_OUT[phase], seconds=f"{round(seconds, 1):g}", peer=peer)
+    return localized(_TIMED_OUT[phase], seconds=f"{round(seconds, 1):g}", peer=peer)
 
 
-def closed_early(phase: Phase, peer: str) -> Sentence:
+def closed_early(phase: Phase, peer: str) -> LocalizedText:
     """Return the text of a connection that the peer closed before the response was complete."""
     if phase is Phase.SEND:
-        return sentence("connection closed by {peer} while sending the request", peer=peer)
+        return localized("connection closed by {peer} while sending the request", peer=peer)
     if phase is Phase.READ:
-        return sentence("connection closed by {peer} while reading the response", peer=peer)
-    return sentence("connection closed by {peer} before the response", peer=peer)
+        return localized("connection closed by {peer} while reading the response", peer=peer)
+    return localized("connection closed by {peer} before the response", peer=peer)
 
 
-def error_text(error: BaseException, peer: str = "") -> Said:
+def error_text(error: BaseException, peer: str = "") -> AnyText:
     """Return an error as a text for people, without class names, error numbers and places in libraries.
 
     Parameters
@@ -151,7 +151,7 @@ def _request_of(error: BaseException) -> Any:
     return getattr(error, "_request", None)
 
 
-def _exact(error: BaseException, peer: str) -> Said | None:
+def _exact(error: BaseException, peer: str) -> AnyText | None:
     """Return the text of an error that needs no library's words; None if there is none."""
     text = str(error)
     if type(error).__name__ in _HTTPX_TIMEOUTS:
@@ -161,7 +161,7 @@ def _exact(error: BaseException, peer: str) -> Said | None:
     return _of_system(error, peer) if isinstance(error, OSError) else None
 
 
-def _httpx_timeout(error: BaseException, peer: str) -> Sentence | None:
+def _httpx_timeout(error: BaseException, peer: str) -> LocalizedText | None:
     phase, limit = _HTTPX_TIMEOUTS[type(error).__name__]
     if any("handshake" in str(cause) for cause in _causes(error)):
         phase = Phase.TLS
@@ -170,7 +170,7 @@ def _httpx_timeout(error: BaseException, peer: str) -> Sentence | None:
     return timed_out(phase, seconds, peer) if seconds is not None else None
 
 
-def _of_system(error: OSError, peer: str) -> Said | None:
+def _of_system(error: OSError, peer: str) -> AnyText | None:
     import ssl  # noqa: PLC0415 - 10 ms, which the start of the SDK has no use for
 
     if isinstance(error, ssl.SSLError):
@@ -179,36 +179,36 @@ def _of_system(error: OSError, peer: str) -> Said | None:
         return _of_dns(error, peer)
     number = error.errno or next((code for kind, code in _CLASS_ERRNO if isinstance(error, kind)), 0)
     if number in _ERRNO:
-        return sentence(_ERRNO[number], peer=peer or _SOMEONE)
+        return localized(_ERRNO[number], peer=peer or _SOMEONE)
     if number <= 0:
-        return sentence("no answer in time") if isinstance(error, TimeoutError) and not str(error) else None
+        return localized("no answer in time") if isinstance(error, TimeoutError) and not str(error) else None
     said = os.strerror(number)
     said = said[0].lower() + said[1:]
     return f"{said}: {error.filename}" if error.filename else said
 
 
-def _of_dns(error: socket.gaierror, peer: str) -> Said:
+def _of_dns(error: socket.gaierror, peer: str) -> AnyText:
     host = peer.rpartition(":")[0] or peer or str(_SOMEONE)
     if error.errno in _NO_NAME:
-        return sentence("DNS: {host} not found", host=host)
-    return sentence("DNS: no name server answered for {host}", host=host)
+        return localized("DNS: {host} not found", host=host)
+    return localized("DNS: no name server answered for {host}", host=host)
 
 
-def _of_tls(error: Any, peer: str) -> Said | None:
+def _of_tls(error: Any, peer: str) -> AnyText | None:
     code = getattr(error, "verify_code", 0)
     host = peer.rpartition(":")[0].strip("[]") or str(_SOMEONE)
     if date := getattr(error, "not_after", ""):
-        return sentence("TLS: certificate expired on {date}", date=date)
+        return localized("TLS: certificate expired on {date}", date=date)
     if code in _CERTIFICATE:
-        return sentence(_CERTIFICATE[code], host=host)
+        return localized(_CERTIFICATE[code], host=host)
     if code:
-        return sentence("TLS: certificate not valid: {why}", why=str(error.verify_message))
+        return localized("TLS: certificate not valid: {why}", why=str(error.verify_message))
     if not error.reason:
-        return sentence("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
+        return localized("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
     if error.reason in _REASONS:
-        return sentence(_REASONS[error.reason], peer=peer or _SOMEONE)
+        return localized(_REASONS[error.reason], peer=peer or _SOMEONE)
     why = error.reason.replace("_", " ").lower()
-    return sentence("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
+    return localized("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
 
 
 def _numbered(found: re.Match[str], peer: str) -> str:

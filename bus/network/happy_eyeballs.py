@@ -15,7 +15,7 @@ _MOST_TRIED: Final = 16
 _MOST_LATE: Final = 4096
 
 
-class Reached(NamedTuple):
+class ConnectedSocket(NamedTuple):
     """A connected socket, its address, and the addresses that were tried before and did not answer in time."""
 
     sock: socket.socket
@@ -62,7 +62,7 @@ def _alternating(addresses: Sequence[str]) -> list[str]:
 
 async def connect_first(
     addresses: Sequence[str], connect: Callable[[str], Coroutine[Any, Any, socket.socket]], delay: float
-) -> Reached:
+) -> ConnectedSocket:
     """Connect to an address after the other, each ``delay`` seconds after the last one or once that failed.
 
     The first that is connected counts; all others are closed when this returns or is cancelled.
@@ -88,7 +88,7 @@ async def connect_first(
             if any(map(_is_connected, tasks)):
                 break
         place = next((place for place, task in enumerate(tasks) if _is_connected(task)), len(tasks) - 1)
-        reached = Reached(tasks[place].result(), addresses[place], addresses[:place])
+        reached = ConnectedSocket(tasks[place].result(), addresses[place], addresses[:place])
         del tasks[place]
         return reached
     finally:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import httpx
 
 
-class _Bounded(httpx.AsyncByteStream):
+class _BoundedBody(httpx.AsyncByteStream):
     """The body of an answer, up to a number of bytes."""
 
     def __init__(self, body: httpx.AsyncByteStream, most: int) -> None:
@@ -44,7 +44,7 @@ def bounded_client(most: int, **options: Any) -> httpx.AsyncClient:
         coding = answer.headers.get("content-encoding", "identity")
         if coding != "identity":
             raise httpx.DecodingError(f"the answer is in the coding {coding[:40]!r}, which was not asked for")
-        answer.stream = _Bounded(cast("httpx.AsyncByteStream", answer.stream), most)
+        answer.stream = _BoundedBody(cast("httpx.AsyncByteStream", answer.stream), most)
 
     client = httpx.AsyncClient(follow_redirects=False, event_hooks={"response": [bound]}, **options)
     client.headers["accept-encoding"] = "identity"

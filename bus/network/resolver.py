@@ -18,7 +18,7 @@ _LONGEST: Final = 30.0
 _MOST_NAMES: Final = 4096
 
 
-class _Known(NamedTuple):
+class _CachedAnswer(NamedTuple):
     """An answer: new until ``fresh``, and usable until ``usable`` while there is no new one."""
 
     addresses: Sequence[str]
@@ -50,7 +50,7 @@ class Resolver:
         self._lookup = lookup or self._dns
         self._ttl = ttl
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedAnswer] = {}
         self._asking: dict[str, tuple[float, asyncio.Task[Sequence[str]]]] = {}
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
@@ -113,7 +113,7 @@ class Resolver:
         if len(self._known) >= _MOST_NAMES:
             del self._known[next(iter(self._known))]
         now = self._clock()
-        self._known[host] = _Known(addresses, now + self._ttl, now + _USABLE)
+        self._known[host] = _CachedAnswer(addresses, now + self._ttl, now + _USABLE)
 
 
 def _is_final(failure: Exception) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from bus.bootstrap import Fill, Offers
+from bus.bootstrap import Fill, RoleServices
 from bus.domain.health.vitals import BrokerFigures
 from bus.errors import TransportError
 from bus.ports.broker_health import BrokerHealth
@@ -22,7 +22,7 @@ INTERVAL: Final = 30.0
 _STALE: Final = 4 * INTERVAL
 
 
-class _Looked(NamedTuple):
+class _BrokerLook(NamedTuple):
     at: float
     found: BrokerFigures
 
@@ -38,8 +38,8 @@ class BrokerWatch:
         self._clusters = clusters
         self._is_watching = is_watching
         self._clock = clock
-        self._looked: dict[str, _Looked] = {}
-        self.offers = Offers(brokers=self.figures, meters=(self._measure,))
+        self._looked: dict[str, _BrokerLook] = {}
+        self.offers = RoleServices(brokers=self.figures, meters=(self._measure,))
 
     def figures(self) -> list[BrokerFigures]:
         """Return what was seen last of each cluster; nothing of one that has not answered for minutes."""
@@ -61,7 +61,7 @@ class BrokerWatch:
         while True:
             if self._is_watching():
                 try:
-                    self._looked[cluster.cluster] = _Looked(self._clock.monotonic(), await cluster.look())
+                    self._looked[cluster.cluster] = _BrokerLook(self._clock.monotonic(), await cluster.look())
                 except TransportError as error:
                     outage.goes_on(error)
                 else:

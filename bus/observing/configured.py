@@ -8,13 +8,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from bus.domain.durations import parse_duration
 from bus.domain.health.alarm import Severity
-from bus.domain.health.channels import Channel, Quiet
+from bus.domain.health.channels import Channel, QuietHours
 from bus.domain.health.rulebook import RULES, TIMES, Change, Rulebook
 from bus.errors import ConfigurationError
-from bus.sentences import said_by, sentence
+from bus.sentences import localized, text_of_error
 from bus.settings import AlarmChannel, AlarmRule, Settings
 
-_SEE: Final = sentence("see docs/alarms.md")
+_SEE: Final = localized("see docs/alarms.md")
 
 
 def rulebook_of(settings: Settings) -> Rulebook:
@@ -22,7 +22,7 @@ def rulebook_of(settings: Settings) -> Rulebook:
     for name in settings.alarm_rules:
         if name not in RULES:
             raise ConfigurationError(
-                sentence("there is no rule of alarms {name}; there are: {names}", name=name, names=", ".join(RULES)),
+                localized("there is no rule of alarms {name}; there are: {names}", name=name, names=", ".join(RULES)),
                 hint=_SEE,
             )
     return Rulebook({name: _change(name, rule) for name, rule in settings.alarm_rules.items()})
@@ -49,10 +49,10 @@ def _limit(key: str, rule: str, limit: float | str | None) -> float | None:
         return None
     if rule in TIMES:
         if not isinstance(limit, str):
-            raise ConfigurationError(sentence('{key}: a time such as "15m"', key=key), hint=_SEE)
+            raise ConfigurationError(localized('{key}: a time such as "15m"', key=key), hint=_SEE)
         return _duration(key, limit)
     if isinstance(limit, str):
-        raise ConfigurationError(sentence("{key}: a number", key=key), hint=_SEE)
+        raise ConfigurationError(localized("{key}: a number", key=key), hint=_SEE)
     return limit
 
 
@@ -70,16 +70,16 @@ def _channel(name: str, channel: AlarmChannel) -> Channel:
     )
 
 
-def _quiet(where: str, channel: AlarmChannel) -> Quiet:
+def _quiet(where: str, channel: AlarmChannel) -> QuietHours:
     since, _, until = channel.quiet.partition("-")
     try:
         zone = ZoneInfo(channel.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigurationError(
-            sentence("{key}: there is no time zone {name}", key=f"{where}.timezone", name=repr(channel.timezone)),
+            localized("{key}: there is no time zone {name}", key=f"{where}.timezone", name=repr(channel.timezone)),
             hint=_SEE,
         ) from error
-    return Quiet(time.fromisoformat(since), time.fromisoformat(until), zone)
+    return QuietHours(time.fromisoformat(since), time.fromisoformat(until), zone)
 
 
 def _optional(key: str, text: str) -> int | None:
@@ -90,4 +90,4 @@ def _duration(key: str, text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise ConfigurationError(sentence("{key}: {error}", key=key, error=said_by(error)), hint=_SEE) from error
+        raise ConfigurationError(localized("{key}: {error}", key=key, error=text_of_error(error)), hint=_SEE) from error

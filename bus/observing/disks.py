@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.bootstrap import Context, Fill, Offers, embedded
+from bus.bootstrap import Context, Fill, RoleServices, embedded
 from bus.domain.health.forecast import Sample, full_in, kept
 from bus.domain.health.vitals import DiskFigures
 from bus.files import write_whole
@@ -29,7 +29,7 @@ _WRITTEN_EVERY: Final = 5
 _STALE: Final = 5.0
 
 
-class _Measured(msgspec.Struct, frozen=True, array_like=True):
+class _DiskUsage(msgspec.Struct, frozen=True, array_like=True):
     """What was measured of a directory's disk: ``total`` may be used of its ``size``, which tells it from another."""
 
     device: int
@@ -39,7 +39,7 @@ class _Measured(msgspec.Struct, frozen=True, array_like=True):
     samples: list[Sample]
 
 
-class _Looked(NamedTuple):
+class _DiskLook(NamedTuple):
     at: float
     found: Sequence[DiskFigures]
 
@@ -60,11 +60,11 @@ class DiskWatch:
         self._reserve = reserve
         self._clock = clock
         self._file = directories[0] / SAMPLES
-        self._known: dict[str, _Measured] = {}
-        self._looked = _Looked(float("-inf"), ())
+        self._known: dict[str, _DiskUsage] = {}
+        self._looked = _DiskLook(float("-inf"), ())
         self._outage = Outage(_log, "how disks fill is not kept for the next start")
         self._unread = Outage(_log, "what is free on disk is not known")
-        self.offers = Offers(disks=self.figures, meters=(self._measure,))
+        self.offers = RoleServices(disks=self.figures, meters=(self._measure,))
 
     def figures(self) -> list[DiskFigures]:
         """Return what was measured last; nothing if that is minutes ago."""
@@ -91,16 +91,16 @@ class DiskWatch:
             return
         self._unread.is_over()
         found = [self._judged(path, one) for path, one in self._known.items()]
-        self._looked = _Looked(self._clock.monotonic(), found)
+        self._looked = _DiskLook(self._clock.monotonic(), found)
 
-    def _judged(self, path: str, one: _Measured) -> DiskFigures:
+    def _judged(self, path: str, one: _DiskUsage) -> DiskFigures:
         # New messages are refused by the data directory's disk alone.
         reserve = self._reserve(one.size) if path == str(self._directories[0]) else 0
         return DiskFigures(path, one.device, one.free, one.total, reserve, full_in(one.samples, one.free - reserve))
 
-    def _read(self) -> dict[str, _Measured]:
+    def _read(self) -> dict[str, _DiskUsage]:
         try:
-            return msgspec.msgpack.decode(self._file.read_bytes(), type=dict[str, _Measured])
+            return msgspec.msgpack.decode(self._file.read_bytes(), type=dict[str, _DiskUsage])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
@@ -132,13 +132,13 @@ def _directories(settings: Settings) -> list[Path]:
     return [data, store.absolute()]
 
 
-def _measured(path: Path, before: _Measured | None, now: int) -> _Measured:
+def _measured(path: Path, before: _DiskUsage | None, now: int) -> _DiskUsage:
     """Return what is measured of a directory's disk, with what was before; raises ``OSError``."""
     found, device = os.statvfs(path), path.stat().st_dev
     used, free = (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize
     size = found.f_blocks * found.f_frsize
     samples = before.samples if before is not None and before.size == size else []
-    return _Measured(device, size, used + free, free, kept(samples, Sample(now, used)))
+    return _DiskUsage(device, size, used + free, free, kept(samples, Sample(now, used)))
 
 
 def _fill(found: Mapping[str, DiskFigures]) -> None:

@@ -9,29 +9,29 @@ from typing import Final, NamedTuple
 
 from bus.bootstrap import Context, Introspection
 from bus.cluster.finding_documents import FindingDocuments
-from bus.cluster.member import Held, Member, host_of
+from bus.cluster.member import HeldMessages, Member, host_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.destination import TransportName
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.alarms import alarms
 from bus.domain.health.conditions import Condition, conditions
 from bus.domain.health.facts import (
-    Delivering,
+    Backlog,
+    DeliveryRates,
     Disk,
     Facts,
     Lane,
     OpenBreaker,
     Part,
     ProducerQueue,
-    Publishing,
+    PublishTarget,
     Queue,
-    Waiting,
 )
 from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.statistics.rollup import MINUTE, RESOLUTIONS
-from bus.domain.statistics.series import Figures, Grouping, series_of
-from bus.observing.reading import Reading
+from bus.domain.statistics.series import Figures, SeriesGrouping, series_of
+from bus.observing.reading import CachedCall
 from bus.stores.rollups import RollupReader
 
 _HOUR: Final = 60 * MINUTE
@@ -51,7 +51,7 @@ class Rates(NamedTuple):
     lanes: Mapping[Lane, Figures]
 
 
-class Sight(NamedTuple):
+class StatusSnapshot(NamedTuple):
     """The bus at one moment.
 
     ``backlog`` has the subscriptions for which something waits, or may.
@@ -62,7 +62,7 @@ class Sight(NamedTuple):
 
     now: int
     members: list[Member]
-    backlog: Mapping[Lane, Waiting]
+    backlog: Mapping[Lane, Backlog]
     rates: Rates | None
     retrying: Mapping[Lane, int] | None
     dead: Mapping[Lane, int] | None
@@ -70,25 +70,25 @@ class Sight(NamedTuple):
     facts: Facts
 
 
-class Observatory:
+class ClusterStatus:
     """Reads the bus at most twice a second, however many ask; slow counts of the store less often."""
 
     def __init__(self, context: Context, introspection: Introspection, rollups: RollupReader, book: Rulebook) -> None:
         self._context = context
         self._book = book
-        self._judged: tuple[Sight, list[Alarm]] | None = None
-        self._conditions: tuple[Sight, list[Condition]] | None = None
+        self._judged: tuple[StatusSnapshot, list[Alarm]] | None = None
+        self._conditions: tuple[StatusSnapshot, list[Condition]] | None = None
         self._looking = asyncio.Lock()
-        self._seen: tuple[float, Sight] | None = None
+        self._seen: tuple[float, StatusSnapshot] | None = None
         self._introspection = introspection
         self._rollups = rollups
-        self._rates = Reading(self._read_rates, context.clock, least=1.0)
-        self._retrying = Reading(self._read_retrying, context.clock, least=1.0)
-        self._dead = Reading(self._read_dead, context.clock, least=5.0)
-        self._accepted = Reading(self._read_accepted, context.clock, least=10.0)
-        self._findings = Reading(FindingDocuments(context.store).found, context.clock, least=5.0)
+        self._rates = CachedCall(self._read_rates, context.clock, least=1.0)
+        self._retrying = CachedCall(self._read_retrying, context.clock, least=1.0)
+        self._dead = CachedCall(self._read_dead, context.clock, least=5.0)
+        self._accepted = CachedCall(self._read_accepted, context.clock, least=10.0)
+        self._findings = CachedCall(FindingDocuments(context.store).found, context.clock, least=5.0)
 
-    async def look(self) -> Sight:
+    async def look(self) -> StatusSnapshot:
         """Return the bus as it was at most half a second ago."""
         monotonic = self._context.clock.monotonic
         async with self._looking:
@@ -97,7 +97,7 @@ class Observatory:
                 self._seen = (monotonic(), found)
             return self._seen[1]
 
-    async def _look(self) -> Sight:
+    async def _look(self) -> StatusSnapshot:
         context = self._context
         rates, retrying, died, accepted, findings, members = await asyncio.gather(
             self._rates.value(),
@@ -118,7 +118,7 @@ class Observatory:
             findings=findings,
             is_blind=dead is None and not context.members.others,
         )
-        return Sight(
+        return StatusSnapshot(
             now=context.clock.now(),
             members=members,
             backlog=waiting,
@@ -141,13 +141,13 @@ class Observatory:
         found = [asked.get(one.owner, one) for one in self._introspection.members]
         return [one for one in found if one is not None]
 
-    def alarms(self, sight: Sight) -> list[Alarm]:
+    def alarms(self, sight: StatusSnapshot) -> list[Alarm]:
         """Return what needs a person in what was seen; worked out once for all who ask."""
         if self._judged is None or self._judged[0] is not sight:
             self._judged = (sight, alarms(sight.facts, self._book))
         return self._judged[1]
 
-    async def conditions(self, sight: Sight) -> list[Condition]:
+    async def conditions(self, sight: StatusSnapshot) -> list[Condition]:
         """Return how each subscription does in what was seen; worked out once for all who ask."""
         known = self._conditions
         if known is None or known[0] is not sight:
@@ -162,8 +162,8 @@ class Observatory:
         since = _BY_MINUTE.start(now - MINUTE)
         sheets = await self._rollups.sheets(_BY_MINUTE, since, now + 1)
         # In a thread, since many subscriptions would hold up deliveries of this process.
-        destinations = await asyncio.to_thread(series_of, sheets, Grouping.DESTINATION, _everything)
-        lanes = await asyncio.to_thread(series_of, sheets, Grouping.SUBSCRIPTION, _everything)
+        destinations = await asyncio.to_thread(series_of, sheets, SeriesGrouping.DESTINATION, _everything)
+        lanes = await asyncio.to_thread(series_of, sheets, SeriesGrouping.SUBSCRIPTION, _everything)
         return Rates(
             since,
             now,
@@ -210,11 +210,11 @@ def _everything(_: str) -> bool:
     return True
 
 
-def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Waiting]]:
+def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Backlog]]:
     """Yield what waits for a subscription: in the direct queues of all dispatchers, and on its brokers."""
     catalog = context.registry.catalog
     lags = {name: held for name, held in context.router.lags().items() if name != TransportName.DIRECT}
-    queued: dict[Lane, list[Held]] = {}
+    queued: dict[Lane, list[HeldMessages]] = {}
     for member in members:
         for lane, found in member.held.items():
             code, _, name = lane.partition("/")
@@ -233,7 +233,7 @@ def _backlogs(context: Context, members: list[Member]) -> Iterator[tuple[Lane, W
                 records = None if known is None or records is None else records + (lag.records if lag else 0)
                 times += [lag.oldest] if lag is not None and lag.oldest is not None else []
         if times or records != 0:
-            yield key, Waiting(records, min(times, default=None))
+            yield key, Backlog(records, min(times, default=None))
 
 
 def _progress(context: Context, members: list[Member]) -> Iterator[tuple[Lane, Progress]]:
@@ -248,9 +248,9 @@ def _of_known(context: Context, found: Mapping[Lane, int]) -> Mapping[Lane, int]
     return {lane: count for lane, count in found.items() if lane in context.registry.catalog.subscriptions}
 
 
-def _delivering(rates: Rates) -> dict[Lane, Delivering]:
+def _delivering(rates: Rates) -> dict[Lane, DeliveryRates]:
     return {
-        lane: Delivering(found.counts.attempts, found.counts.failed, found.latency(0.99))
+        lane: DeliveryRates(found.counts.attempts, found.counts.failed, found.latency(0.99))
         for lane, found in rates.lanes.items()
     }
 
@@ -304,7 +304,7 @@ def breakers(members: list[Member]) -> Iterator[OpenBreaker]:
             yield OpenBreaker(member.node, destination, name, figures)
 
 
-def _publishing(context: Context, members: list[Member]) -> Iterator[Publishing]:
+def _publishing(context: Context, members: list[Member]) -> Iterator[PublishTarget]:
     primaries: dict[str, str] = {}
     for cluster, transport in context.router.preference.clusters.items():
         primaries.setdefault(transport, cluster)
@@ -312,4 +312,4 @@ def _publishing(context: Context, members: list[Member]) -> Iterator[Publishing]
     for member in members:
         for transport, cluster in member.published_to.items():
             primary = primaries.get(transport, cluster)
-            yield Publishing(member.url, transport, cluster, primary, is_chosen=preferred == cluster)
+            yield PublishTarget(member.url, transport, cluster, primary, is_chosen=preferred == cluster)

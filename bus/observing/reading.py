@@ -16,7 +16,7 @@ _PATIENCE: Final = 2.0
 Value = TypeVar("Value")
 
 
-class Reading(Generic[Value]):
+class CachedCall(Generic[Value]):
     """The cached result of ``read``; concurrent callers share one call.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from bus.bootstrap import Fill, Offers
+from bus.bootstrap import Fill, RoleServices
 from bus.domain.health.vitals import StoreFigures
 from bus.errors import StoreError
 from bus.ports.clock import Clock
@@ -28,7 +28,7 @@ class StoreWatch:
         self._clock = clock
         self._found: StoreFigures | None = None
         self._at = float("-inf")
-        self.offers = Offers(store=self.figures, meters=(self._measure,))
+        self.offers = RoleServices(store=self.figures, meters=(self._measure,))
 
     def figures(self) -> StoreFigures | None:
         """Return what it told last; None if that is minutes ago."""

@@ -9,10 +9,10 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.transport import Consumer, Lag
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 
-class Standing(NamedTuple):
+class GroupStatus(NamedTuple):
     """How a group is for a destination.
 
     Attributes
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     is_empty: bool
 
 
-AWAY = Standing(is_whole=False, is_empty=False)
+AWAY = GroupStatus(is_whole=False, is_empty=False)
 
 
 class GroupWriter(Protocol):
@@ -98,7 +98,7 @@ class BrokerGroup(Protocol):
         """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
         ...
 
-    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
         """Ask the group now; what does not answer is not whole. Never raises for the network, and has a deadline."""
         ...
 
@@ -141,7 +141,7 @@ class BrokerGroup(Protocol):
         """
         ...
 
-    def condition(self) -> Said:
+    def condition(self) -> AnyText:
         """Return what is wrong with it; empty for nothing."""
         ...
 

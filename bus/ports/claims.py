@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 
-class Claimed(NamedTuple):
+class ClaimResult(NamedTuple):
     """What became of names that a receiver wants to accept.
 
     Attributes
@@ -31,7 +31,7 @@ class Claimed(NamedTuple):
 class Claims(Protocol):
     """Names of which each is accepted once by all who share them, on one machine."""
 
-    def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
+    def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> ClaimResult:
         """Claim names for the caller, if it can have all that are not accepted yet.
 
         Parameters

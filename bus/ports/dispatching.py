@@ -8,7 +8,7 @@ from typing import Protocol
 from bus.domain.delivery.delivery import Delivery
 
 
-class Dispatching(Protocol):
+class LocalDispatcher(Protocol):
     """Takes deliveries that the compensator leased."""
 
     @property

@@ -83,7 +83,7 @@ class Target(Protocol):
         ...
 
 
-class Ongoing(Protocol):
+class OngoingPost(Protocol):
     """A POST under way."""
 
     def cancel(self) -> None:
@@ -129,7 +129,7 @@ class Poster(Protocol):
 
     def begin(
         self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
-    ) -> Ongoing | None:
+    ) -> OngoingPost | None:
         """POST as ``post`` does over a connection that is kept, and tell the waiter after this has returned.
 
         None when no connection is kept, and nothing was done: ``post`` makes one.

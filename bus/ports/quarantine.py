@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 
-class Foreign(NamedTuple):
+class ForeignRecord(NamedTuple):
     """A record that is no message of the bus.
 
     Attributes
@@ -32,7 +32,7 @@ class Foreign(NamedTuple):
 class Quarantine(Protocol):
     """Keeps what cannot be delivered, counted and readable, so that the others behind it go on."""
 
-    async def keep(self, foreign: Foreign) -> None:
+    async def keep(self, foreign: ForeignRecord) -> None:
         """Set a record aside; durable when it returns, so that the broker's copy may be acked.
 
         Raises

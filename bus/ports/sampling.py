@@ -14,7 +14,7 @@ PERMIT_PATIENCE = 2.0
 """Seconds for which a sample waits for a permit of its subscription."""
 
 
-class Sampled(msgspec.Struct, frozen=True, kw_only=True):
+class SampleResult(msgspec.Struct, frozen=True, kw_only=True):
     """What was sent and answered; or, with ``refused``, why nothing was sent.
 
     Attributes
@@ -48,10 +48,10 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
 
-class Sampling(Protocol):
+class SamplePoster(Protocol):
     """A dispatcher as the one who POSTs samples."""
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
         """POST a message to a subscriber once, within a permit of its subscription, whatever its breaker says.
 
         Nothing of it is recorded, counted or retried, and neither a pause nor the filter holds it up. Network trouble

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
-from bus.domain.tracing.spans import Begun, Posted
+from bus.domain.tracing.spans import PostSummary, StartedSpan
 
 
 class Spans(Protocol):
@@ -34,15 +34,15 @@ class Spans(Protocol):
         """Tell that a compensator handed a delivery to a dispatcher, or published a message (no subscription)."""
         ...
 
-    def begin(self, message: Message) -> Begun | None:
+    def begin(self, message: Message) -> StartedSpan | None:
         """Return the span of a POST of one message; None when it is not recorded."""
         ...
 
-    def begin_batch(self, messages: Sequence[Message]) -> Begun | None:
+    def begin_batch(self, messages: Sequence[Message]) -> StartedSpan | None:
         """Return the span of a POST of several messages; None when none of them is recorded."""
         ...
 
-    def posted(self, begun: Begun, subscription: Subscription, what: Posted, message_id: str = "") -> None:
+    def posted(self, begun: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str = "") -> None:
         """Tell what came of a POST, of one message by its id, else of a batch."""
         ...
 
@@ -61,15 +61,15 @@ class NoSpans:
     def handed(self, delivery: Delivery, started: int) -> None:
         """Forget it."""
 
-    def begin(self, message: Message) -> Begun | None:  # noqa: ARG002 - the port has it
+    def begin(self, message: Message) -> StartedSpan | None:  # noqa: ARG002 - the port has it
         """Return none."""
         return None
 
-    def begin_batch(self, messages: Sequence[Message]) -> Begun | None:  # noqa: ARG002 - the port has it
+    def begin_batch(self, messages: Sequence[Message]) -> StartedSpan | None:  # noqa: ARG002 - the port has it
         """Return none."""
         return None
 
-    def posted(self, begun: Begun, subscription: Subscription, what: Posted, message_id: str = "") -> None:
+    def posted(self, begun: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str = "") -> None:
         """Forget it."""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 
 _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
@@ -234,7 +234,7 @@ class Spool(Protocol):
         """Return counts kept in memory, of every consumer of every lane; costs no disk access."""
         ...
 
-    def room(self, lane: str) -> Room:
+    def room(self, lane: str) -> SpoolCapacity:
         """Return what the lanes of a lane's destination hold together, and what an append without urgency could add.
 
         What is being appended counts as held.

@@ -19,7 +19,7 @@ from bus.domain.tracing.failures import Failures
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict
-from bus.sentences import sentence
+from bus.sentences import localized
 
 MOST_GROUPS: Final = 1_000
 MOST_KEYS: Final = 1_000
@@ -57,7 +57,7 @@ class Stop(enum.StrEnum):
     TIME = "time"
 
 
-class Searched(NamedTuple):
+class SearchedRange(NamedTuple):
     """The times of ids, in milliseconds since the epoch, that a page looked at: it has every match between them.
 
     At an end that the limit made, the messages of that one millisecond are divided between two pages.
@@ -82,10 +82,10 @@ class Page(NamedTuple):
 
     traces: list[Trace]
     next: str | None
-    searched: Searched = Searched()
+    searched: SearchedRange = SearchedRange()
 
 
-class Unfinished(NamedTuple):
+class UnfinishedRows(NamedTuple):
     """The rows of one subscription: how many, how many of them can be leased now, and when (ms) the first can be.
 
     None where none can be, since all keep an order.
@@ -266,7 +266,7 @@ class CompensationStore(Protocol):
         """Return how many rows wait for each (destination, subscription), due or not."""
         ...
 
-    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+    async def unfinished(self, now: int) -> dict[tuple[str, str], UnfinishedRows]:
         """Return the rows of each (destination, subscription) that has some; costs more than ``due``."""
         ...
 
@@ -305,14 +305,14 @@ class Document(NamedTuple):
 def changed_meanwhile(collection: str, key: str, present: int, wanted: int) -> Conflict:
     """Return what ``put`` raises when another version of a document is there."""
     return Conflict(
-        sentence(
+        localized(
             "{collection}/{key} has version {present}, not {version}; nothing was written",
             collection=collection,
             key=key,
             present=present,
             version=wanted,
         ),
-        hint=sentence("read it again and repeat the change"),
+        hint=localized("read it again and repeat the change"),
     )
 
 

@@ -12,17 +12,17 @@ from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.ports.spool import ConsumerStats, Spool
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 
-class Outgoing(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message to publish, and its encoded form, so that a transport that needs only bytes does not encode again."""
 
     message: Message
     payload: bytes
 
 
-class Incoming(NamedTuple):
+class IncomingMessage(NamedTuple):
     """A message that a transport delivers to one subscription.
 
     ``token`` is the transport's own; ``suspect`` means that it may have been delivered before a crash or a takeover;
@@ -61,14 +61,14 @@ def queue_lags(waiting: Iterable[ConsumerStats]) -> dict[tuple[str, str], Lag]:
 class Consumer(Protocol):
     """One subscription's end of a transport."""
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none.
 
         Waits through any trouble of the network or the broker; never raises for it.
         """
         ...
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages, in any order; an ack lost in a crash brings its message again. May be called twice.
 
         A message whose connection or partition was lost meanwhile is somebody else's by now: no effect but that this
@@ -76,7 +76,7 @@ class Consumer(Protocol):
         """
         ...
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back undelivered; they come again, to this consumer or another one."""
         ...
 
@@ -104,7 +104,7 @@ class Publisher(Protocol):
         """Keep connections, watches and figures up until cancelled; never returns or raises for the network."""
         ...
 
-    async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> Sequence[bool | None]:
         """Publish messages and say for each, in order, whether the transport confirmed that it holds it durably.
 
         False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the transport
@@ -114,7 +114,7 @@ class Publisher(Protocol):
         """
         ...
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
         ...
 
@@ -157,7 +157,7 @@ class Transport(Publisher, Protocol):
 
 
 @runtime_checkable
-class Accepting(Protocol):
+class AcceptingTransport(Protocol):
     """What a transport has besides whose queue is in this process: a receiver may accept messages right into it."""
 
     def queue_of(self, destination: Destination, size: int) -> Spool | None:
@@ -170,7 +170,7 @@ class Accepting(Protocol):
 
 
 @runtime_checkable
-class Judging(Protocol):
+class ProgressTransport(Protocol):
     """What a transport has besides that sees how consumers get on, also those of other processes."""
 
     def progress(self) -> Mapping[tuple[str, str], Progress]:
@@ -181,29 +181,29 @@ class Judging(Protocol):
         ...
 
 
-class Held(NamedTuple):
+class HeldMessages(NamedTuple):
     """What a broker holds for a subscription: waiting, sent and not finished, put off for a while."""
 
     waiting: int = 0
     in_flight: int = 0
     deferred: int = 0
 
-    def plus(self, other: Held) -> Held:
+    def plus(self, other: HeldMessages) -> HeldMessages:
         """Return both together."""
-        return Held(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return HeldMessages(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
 @runtime_checkable
-class Counting(Protocol):
+class CountingTransport(Protocol):
     """What a transport has besides whose brokers tell apart what they hold."""
 
-    def held(self) -> Mapping[tuple[str, str], Held]:
+    def held(self) -> Mapping[tuple[str, str], HeldMessages]:
         """Return what the brokers that answer hold for each subscription; costs no network."""
         ...
 
 
 @runtime_checkable
-class Clustered(Protocol):
+class ClusteredTransport(Protocol):
     """What a transport with several clusters has besides: one of them is published to, all are consumed."""
 
     @property

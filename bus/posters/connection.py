@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, cast
 from bus.network.error_texts import Phase, closed_early, error_text, timed_out
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 _SLICE: Final = 64 * 1024
 _EARLY: Final = 0.001  # a timer may ring this many seconds before it is due
@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         self.reusable = False
         if self.closed:
             self.ended = now
-            text = sentence("connection closed by {peer} before the request", peer=self._peer)
+            text = localized("connection closed by {peer} before the request", peer=self._peer)
             waiter.set_result(Failure(PostFailure.PROTOCOL, str(text)))
             return
         self._waiter = waiter
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
             self.abort()
         self._settle(None, now)
 
-    def _give_up(self, kind: PostFailure, error: Said) -> None:
+    def _give_up(self, kind: PostFailure, error: AnyText) -> None:
         """Read no further: the exchange failed unless its status counts already."""
         self.abort()
         self._settle(None if self.answer.status else Failure(kind, str(error)), self._clock())

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
 from bus.network.error_texts import Phase, error_text, peer_name, timed_out
-from bus.network.happy_eyeballs import DELAY, LateAddresses, Reached, connect_first
+from bus.network.happy_eyeballs import DELAY, ConnectedSocket, LateAddresses, connect_first
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.target import Endpoint
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 _NO_LIMIT: Final = 86400.0  # of the event loop's own; the deadline ends a handshake
 _GOODBYE: Final = 1.0  # seconds for the peer to answer our close_notify
@@ -103,12 +103,12 @@ class Dial:
         except TimeoutError as error:
             raise self._timed_out(limit or 0.0) from error
         except UnicodeError as error:
-            text = sentence("DNS: {host} is not a valid host name", host=endpoint.host)
+            text = localized("DNS: {host} is not a valid host name", host=endpoint.host)
             raise _failed(PostFailure.DNS, text) from error
         except socket.gaierror as error:
             raise _failed(PostFailure.DNS, error_text(error, self._peer)) from error
         except OSError as error:
-            raise _failed(PostFailure.DNS, sentence("DNS: {error}", error=error_text(error, self._peer))) from error
+            raise _failed(PostFailure.DNS, localized("DNS: {error}", error=error_text(error, self._peer))) from error
         finally:
             self.dns = self._since(begun)
 
@@ -126,7 +126,7 @@ class Dial:
 
     async def _first_that_connects(self, addresses: Sequence[str], deadline: float) -> Connection:
         port = self._endpoint.port
-        failed = _failed(PostFailure.DNS, sentence("DNS: {host} has no address", host=self._endpoint.host))
+        failed = _failed(PostFailure.DNS, localized("DNS: {host} has no address", host=self._endpoint.host))
         left = self._dialer.late.order(addresses, port)
         late: list[str] = []
         while left:
@@ -143,7 +143,7 @@ class Dial:
                 return connection
         raise failed
 
-    async def _reached(self, addresses: Sequence[str], deadline: float) -> Reached:
+    async def _reached(self, addresses: Sequence[str], deadline: float) -> ConnectedSocket:
         """Connect to the first address that answers."""
         self._phase = Phase.CONNECT
         begun = self._dialer.clock()
@@ -190,7 +190,7 @@ class Dial:
         except TimeoutError as error:
             raise self._timed_out(limit or 0.0) from error
         except ConnectionError as error:
-            text = sentence("TLS: {peer} closed the connection during the handshake", peer=self._peer)
+            text = localized("TLS: {peer} closed the connection during the handshake", peer=self._peer)
             raise _failed(PostFailure.TLS, text) from error
         except OSError as error:
             raise _failed(PostFailure.TLS, error_text(error, self._peer)) from error
@@ -226,5 +226,5 @@ class Dial:
         return (self._dialer.clock() - begun) * 1000.0
 
 
-def _failed(kind: PostFailure, error: Said) -> DialFailed:
+def _failed(kind: PostFailure, error: AnyText) -> DialFailed:
     return DialFailed(Failure(kind, str(error)))

@@ -15,7 +15,7 @@ from bus.network.error_texts import peer_name
 from bus.network.happy_eyeballs import LateAddresses
 from bus.network.names import Lookup
 from bus.network.resolver import Resolver
-from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
+from bus.ports.poster import OngoingPost, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.answer import AnswerLimits
 from bus.posters.certificates import Certificates
 from bus.posters.connection import Clock, Connection, Failure, Limits
@@ -135,7 +135,7 @@ class HttpPoster:
         """
         if not isinstance(target, HttpTarget):
             raise TypeError(f"{target!r} was not made by HttpPoster.target()")
-        waiter = _Awaiting()
+        waiter = _PostWaiter()
         ongoing = self.begin(target, headers, body, timeout, waiter)
         if ongoing is None:
             begun = self._clock()
@@ -152,7 +152,7 @@ class HttpPoster:
 
     def begin(
         self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
-    ) -> Ongoing | None:
+    ) -> OngoingPost | None:
         """POST over a kept connection, if there is one; see `Poster.begin`. Raises as ``post`` does."""
         if not isinstance(target, HttpTarget):
             raise TypeError(f"{target!r} was not made by HttpPoster.target()")
@@ -164,11 +164,11 @@ class HttpPoster:
             return None
         self.reused += 1
         begun = self._clock()
-        kept = _Kept(self, target, connection, _Request(data, rest, begun, begun + timeout), waiter)
+        kept = _KeptPost(self, target, connection, _Request(data, rest, begun, begun + timeout), waiter)
         connection.exchange_with(kept, data, rest, begun, begun + timeout, timeout)
         return kept
 
-    def finish(self, kept: _Kept, failure: Failure | None) -> PostResult | None:
+    def finish(self, kept: _KeptPost, failure: Failure | None) -> PostResult | None:
         """Keep or drop the connection of an exchange; return its result, None when it needs a new one."""
         connection, request = kept.connection, kept.request
         if connection.reusable and not connection.closed:
@@ -177,7 +177,7 @@ class HttpPoster:
             return None
         return _result(connection, failure, request.begun, None, reached=False)
 
-    def post_again(self, kept: _Kept) -> Coroutine[Any, Any, PostResult]:
+    def post_again(self, kept: _KeptPost) -> Coroutine[Any, Any, PostResult]:
         """POST on a new connection what a kept one did not answer."""
         return self._post_anew(kept.target, kept.request, reached=kept.connection.sent > 0.0)
 
@@ -297,7 +297,7 @@ class HttpPoster:
                     await self._all_gone.wait()
 
 
-class _Kept:
+class _KeptPost:
     """A POST on a kept connection; the connection's waiter."""
 
     __slots__ = ("_is_canceled", "_poster", "_waiter", "connection", "request", "target")
@@ -328,7 +328,7 @@ class _Kept:
         self.connection.abort()
 
 
-class _Awaiting:
+class _PostWaiter:
     """Waits for a POST: for what came of it, or for what is still to be awaited."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _decoder: Final = msgspec.json.Decoder(Entry)
 
 
-class Wanted(NamedTuple):
+class AuditQuery(NamedTuple):
     """Which entries to read: made at ``since`` or later and before ``before`` (ms), by ``who``, of ``what``."""
 
     since: int | None = None
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     what: str | None = None
 
 
-class Found(NamedTuple):
+class AuditPage(NamedTuple):
     """Entries, the newest first; ``next`` continues after what was read, None at the end."""
 
     entries: list[Entry]
@@ -88,7 +88,7 @@ class AuditLog:
         except StoreError as error:
             _log.warning("audit entry %s is kept without its outcome, %d: %s", entry.id, status, error)
 
-    async def read(self, wanted: Wanted, *, after: str | None, limit: int) -> Found:
+    async def read(self, wanted: AuditQuery, *, after: str | None, limit: int) -> AuditPage:
         """Return one page; ``after`` is the ``next`` of the page before.
 
         A page looks at a bounded number of entries: where few are wanted it may hold less than ``limit``, or nothing,
@@ -103,15 +103,15 @@ class AuditLog:
             for document in documents:
                 entry = _decoder.decode(document.value)
                 if wanted.since is not None and document.key > key_before(wanted.since):
-                    return Found(found, None)
+                    return AuditPage(found, None)
                 if concerns(entry, who=wanted.who, what=wanted.what):
                     found.append(entry)
                     if len(found) == limit:
-                        return Found(found, entry.id)
+                        return AuditPage(found, entry.id)
             if len(documents) < _CHUNK:
-                return Found(found, None)
+                return AuditPage(found, None)
             place, last = documents[-1].key, entry.id
-        return Found(found, last)
+        return AuditPage(found, last)
 
     async def expire(self, days: int) -> int:
         """Drop the entries of more than so many days ago; return how many."""

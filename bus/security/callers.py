@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.delivery.rate import TokenBucket
 from bus.http.asgi import App, Field, Receive, Refusal, Scope, Send
-from bus.http.policies import KNOWN, Caller, Droppable
+from bus.http.policies import KNOWN, Caller, ClosableConnection
 from bus.http.problem import problem
 from bus.network.descriptors import Descriptors
 from bus.security.addresses import Network
@@ -78,14 +78,14 @@ class Callers:
         self._bytes = _Buckets(share.requests * _REQUEST, _LONGEST_PAUSE)
         self._opened = _Buckets(share.requests, 0.0, share.connections)
         self._address_of = lru_cache(_MOST_ADDRESSES)(self._address)
-        self._waiting: dict[Droppable, None] = {}
+        self._waiting: dict[ClosableConnection, None] = {}
 
     def admits(self, peer: str) -> bool:
         """Whether an address may open one more connection; if so it counts until a request on it has a valid key."""
         address = self._address_of(peer)
         return not address or self.has_credentials(()) or self._opened.take(address, 1) == 0
 
-    def wait(self, connection: Droppable) -> None:
+    def wait(self, connection: ClosableConnection) -> None:
         """Count a connection over the share of its address, and drop the first of those if they are too many."""
         self._waiting[connection] = None
         if len(self._waiting) > max(1, min(_MOST_WAITING, self._descriptors.most // _AT_ONCE)):
@@ -93,7 +93,7 @@ class Callers:
             del self._waiting[first]
             first.drop()
 
-    def leave(self, connection: Droppable) -> None:
+    def leave(self, connection: ClosableConnection) -> None:
         """Count one of those no more; no effect for one that is not counted."""
         self._waiting.pop(connection, None)
 

@@ -10,9 +10,9 @@ from typing import Final
 from bus.errors import ConfigurationError, EgressDenied
 from bus.security.addresses import Address, Network, embedded, not_public
 from bus.security.urls import Endpoint, looks_numeric, normal_host, parse_url
-from bus.sentences import sentence
+from bus.sentences import localized
 
-_HINT: Final = sentence("Allow it with BUS_EGRESS_ALLOW if that is intended.")
+_HINT: Final = localized("Allow it with BUS_EGRESS_ALLOW if that is intended.")
 _LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 _INTERNAL_NAMES: Final = {
     "localhost": "127.0.0.1",
@@ -58,7 +58,7 @@ class EgressPolicy:
         """
         endpoint = parse_url(url)
         if endpoint.host in self._denied.hosts:
-            raise EgressDenied(sentence("The host {host} is denied by a setting.", host=endpoint.host))
+            raise EgressDenied(localized("The host {host} is denied by a setting.", host=endpoint.host))
         for address in endpoint.literals or _known(endpoint.host):
             self.check_address(address, endpoint.host)
         return endpoint
@@ -75,13 +75,13 @@ class EgressPolicy:
         """
         forms = _forms(address)
         if host in self._denied.hosts or any(form in self._denied for form in forms):
-            raise EgressDenied(sentence("The address {address} is denied by a setting.", address=address))
+            raise EgressDenied(localized("The address {address} is denied by a setting.", address=address))
         if host in self._allowed.hosts:
             return
         for form in forms:
             if form not in self._allowed and (reason := not_public(form)):
                 raise EgressDenied(
-                    sentence("The address {address} is {kind}.", address=address, kind=reason), hint=_HINT
+                    localized("The address {address} is {kind}.", address=address, kind=reason), hint=_HINT
                 )
 
 
@@ -118,7 +118,7 @@ def _forms(address: str) -> list[Address]:
     try:
         outer = ip_address(address.partition("%")[0])
     except ValueError as error:
-        raise EgressDenied(sentence("{address} is not an address.", address=repr(address))) from error
+        raise EgressDenied(localized("{address} is not an address.", address=repr(address))) from error
     return [outer, *embedded(outer)]
 
 

@@ -20,7 +20,7 @@ from bus.security.key_uses import KeyUses
 from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
 from bus.security.passwords import hash_password, new_password
 from bus.security.principals import ANYONE, Identity, Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 KEYS: Final = "keys"
@@ -129,12 +129,14 @@ class Keyring:
         if self.is_open:
             if not is_loopback(host):
                 raise AccessDenied(
-                    sentence("without keys the bus answers on loopback names only"), hint="bus key create"
+                    localized("without keys the bus answers on loopback names only"), hint="bus key create"
                 )
             return ANYONE
         if authorization is None:
             raise AccessDenied(
-                sentence("a key is needed"), hint=sentence("send Authorization: Bearer KEY; bus key create"), status=401
+                localized("a key is needed"),
+                hint=localized("send Authorization: Bearer KEY; bus key create"),
+                status=401,
             )
         known = self._seen.get(authorization) or self._verify(authorization)
         self._uses.note(known.id)
@@ -225,8 +227,8 @@ class Keyring:
             await self._load()
             if self._keys.keys() == {key_id} and not self._users:
                 raise Conflict(
-                    sentence("this is the last key; without it the bus would be open"),
-                    hint=sentence("make another one first"),
+                    localized("this is the last key; without it the bus would be open"),
+                    hint=localized("make another one first"),
                 )
             there = await self._documents.delete(KEYS, key_id)
             self._keys.pop(key_id, None)
@@ -242,7 +244,7 @@ class Keyring:
     async def add_user(self, name: str, role: str, destinations: tuple[str, ...] = ()) -> str:
         """Make a user and return the password made for it; raises ``Conflict`` when the name is taken."""
         if name in self._users:
-            raise Conflict(sentence("there is a user {name} already", name=repr(name)))
+            raise Conflict(localized("there is a user {name} already", name=repr(name)))
         password = new_password()
         stored = StoredUser(
             name=name,
@@ -269,13 +271,13 @@ class Keyring:
             return await self._add_signed_in(identity)
         if known.subject != identity.subject:
             raise AccessDenied(
-                sentence("another user {name} exists here; no session was created", name=repr(identity.name)),
-                hint=sentence("an admin can remove that user: bus user rm"),
+                localized("another user {name} exists here; no session was created", name=repr(identity.name)),
+                hint=localized("an admin can remove that user: bus user rm"),
             )
         if known.blocked:
             raise AccessDenied(
-                sentence("{name} is blocked here; no session was created", name=identity.name),
-                hint=sentence("ask an admin of the bus"),
+                localized("{name} is blocked here; no session was created", name=identity.name),
+                hint=localized("ask an admin of the bus"),
             )
         if (known.role, known.destinations) == (identity.role, identity.destinations):
             return known
@@ -316,8 +318,8 @@ class Keyring:
         known = await self._stored_user(name)
         if known is not None and known.subject:
             raise Conflict(
-                sentence("{name} logs in at the OpenID Connect provider", name=repr(name)),
-                hint=sentence("the password is changed there"),
+                localized("{name} logs in at the OpenID Connect provider", name=repr(name)),
+                hint=localized("the password is changed there"),
             )
         given = password if password is not None else new_password()
         return await self._change_user(name, password=await asyncio.to_thread(hash_password, given)), given
@@ -334,8 +336,8 @@ class Keyring:
             await self._load()
             if self._users.keys() == {name} and not self._keys:
                 raise Conflict(
-                    sentence("this is the last user; without it the bus would be open"),
-                    hint=sentence("make another one first"),
+                    localized("this is the last user; without it the bus would be open"),
+                    hint=localized("make another one first"),
                 )
             there = await self._documents.delete(USERS, name)
             self._users.pop(name, None)
@@ -363,7 +365,7 @@ class Keyring:
         async with self._changing:
             found = await self._documents.get(USERS, name)
             if found is None:
-                raise NotFound(sentence("there is no user {name}", name=repr(name[:128])), hint="bus user list")
+                raise NotFound(localized("there is no user {name}", name=repr(name[:128])), hint="bus user list")
             changed = msgspec.structs.replace(msgspec.json.decode(found.value, type=StoredUser), **changes)
             await self._documents.put(USERS, name, msgspec.json.encode(changed), version=found.version)
             self._users[name] = changed
@@ -374,7 +376,7 @@ class Keyring:
         parts = split_key(key)
         stored = self._keys.get(parts[0]) if parts is not None else None
         if stored is None or not verify_key(key, stored.digest):
-            raise AccessDenied(sentence("the key is not known"), hint="bus key create", status=401)
+            raise AccessDenied(localized("the key is not known"), hint="bus key create", status=401)
         principal = Principal(
             stored.id,
             f"key {stored.name or stored.id}",
@@ -391,9 +393,9 @@ class Keyring:
 
 def _bearer(authorization: bytes) -> str:
     if authorization[: len(_BEARER)].lower() != _BEARER:
-        raise AccessDenied(sentence("the Authorization header is not Bearer KEY"), status=401)
+        raise AccessDenied(localized("the Authorization header is not Bearer KEY"), status=401)
     return authorization[len(_BEARER) :].strip().decode("latin-1")
 
 
 def _no_key(key_id: str) -> NotFound:
-    return NotFound(sentence("there is no key {id}", id=repr(key_id[:64])), hint="bus key list")
+    return NotFound(localized("there is no key {id}", id=repr(key_id[:64])), hint="bus key list")

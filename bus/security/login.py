@@ -15,7 +15,7 @@ from bus.security.clients import network_of
 from bus.security.keyring import Keyring, StoredUser
 from bus.security.passwords import verify_password
 from bus.security.throttle import Limit, Throttle
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 _PAIR: Final = Limit(free=5, longest=300.0)
@@ -58,14 +58,14 @@ class Login:
         wait = max(throttle.wait(subject) for throttle, subject in subjects)
         if wait > 0 or self._waiting >= _MOST_WAITING:
             raise TooManyAttempts(
-                sentence("too many attempts to log in failed"), hint=sentence("try again later"), wait=max(wait, 1.0)
+                localized("too many attempts to log in failed"), hint=localized("try again later"), wait=max(wait, 1.0)
             )
         for throttle, subject in subjects:
             throttle.count(subject)
         if not await self._verify(password, user) or user is None:
             _log.warning("a login of %s from %s failed", repr(name) if user else "a name that is not known", address)
             raise AccessDenied(
-                sentence("the name or the password is wrong"), hint=sentence("an admin can reset it"), status=401
+                localized("the name or the password is wrong"), hint=localized("an admin can reset it"), status=401
             )
         (own, subject), *shared = subjects
         own.clear(subject)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from bus.errors import AccessDenied
 from bus.security.principals import Principal
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 def is_ours(fetch_site: str | None, origin: str | None, host: str | None) -> bool:
@@ -44,7 +44,7 @@ def refuse_foreign_page(principal: Principal, headers: Mapping[bytes, bytes]) ->
         return
     named = [one.decode("latin-1") if one is not None else None for one in (site, origin, headers.get(b"host"))]
     if not is_ours(*named):
-        raise AccessDenied(sentence("a page of another site may not do this"), hint="bus key create")
+        raise AccessDenied(localized("a page of another site may not do this"), hint="bus key create")
 
 
 def is_secure(scheme: str, origin: str | None) -> bool:

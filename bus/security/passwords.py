@@ -10,7 +10,7 @@ from typing import Final
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 SHORTEST: Final = 12
 LONGEST: Final = 1024
@@ -34,10 +34,10 @@ def check_password(password: str, name: str) -> str:
     """
     if not SHORTEST <= len(password) <= LONGEST:
         raise ValueError(
-            sentence("a password has {shortest} to {longest} characters", shortest=SHORTEST, longest=LONGEST)
+            localized("a password has {shortest} to {longest} characters", shortest=SHORTEST, longest=LONGEST)
         )
     if password.casefold() == name.casefold():
-        raise ValueError(sentence("the password is the name"))
+        raise ValueError(localized("the password is the name"))
     return password
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from bus.errors import AccessDenied
 from bus.security.keys import Role, allows
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 
 
 class Principal(NamedTuple):
@@ -42,20 +42,20 @@ class Principal(NamedTuple):
         """Whether this may do that to one destination at least."""
         return _allows(self.roles, (), action, None)
 
-    def _refusal(self, action: str, destination: str | None) -> Sentence:
+    def _refusal(self, action: str, destination: str | None) -> LocalizedText:
         if destination:
-            return sentence(
+            return localized(
                 "{name} may not {action} on {destination}", name=self.name, action=action, destination=repr(destination)
             )
-        return sentence("{name} may not {action}", name=self.name, action=action)
+        return localized("{name} may not {action}", name=self.name, action=action)
 
-    def _hint(self, action: str) -> Sentence:
+    def _hint(self, action: str) -> LocalizedText:
         if self.destinations and self.may_somewhere(action):
             destinations = ", ".join(self.destinations)
-            return sentence(
+            return localized(
                 "it is limited to {destinations}: name one, or ask an admin for another key", destinations=destinations
             )
-        return sentence("ask an admin for a key with that role")
+        return localized("ask an admin for a key with that role")
 
 
 _allows = lru_cache(maxsize=4096)(allows)

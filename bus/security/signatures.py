@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _PREFIX: Final = "whsec_"
 _NEW: Final = 32
@@ -33,14 +33,14 @@ def secret_bytes(secret: str) -> bytes:
         It does not look like ``whsec_`` and the base64 of 24 to 64 bytes. The secret is not part of the text.
     """
     if not secret.startswith(_PREFIX):
-        raise ValueError(sentence("a secret starts with {prefix}", prefix=_PREFIX))
+        raise ValueError(localized("a secret starts with {prefix}", prefix=_PREFIX))
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError(sentence("a secret is {prefix} and base64", prefix=_PREFIX)) from error
+        raise ValueError(localized("a secret is {prefix} and base64", prefix=_PREFIX)) from error
     if not _SHORTEST <= len(key) <= _LONGEST:
         raise ValueError(
-            sentence(
+            localized(
                 "a secret holds {shortest} to {longest} bytes, this one {length}",
                 shortest=_SHORTEST,
                 longest=_LONGEST,

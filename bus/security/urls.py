@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from bus.errors import EgressDenied
 from bus.network.names import ascii_name
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\#\s]")
 _URL: Final = re.compile(r"(https?)://([^/?]*)(.*)", re.IGNORECASE)
@@ -62,7 +62,7 @@ def parse_url(url: str) -> Endpoint:
     host, port = _host_and_port(scheme, authority)
     literals = literal_addresses(host)
     if not literals and looks_numeric(host):
-        raise EgressDenied(sentence("The host {host} is neither a name nor an address.", host=repr(host)))
+        raise EgressDenied(localized("The host {host} is neither a name nor an address.", host=repr(host)))
     return Endpoint(scheme, host, port, _host_header(scheme, host, port), _request_target(path), literals)
 
 
@@ -77,10 +77,10 @@ def normal_host(name: str) -> str:
     try:
         host = ascii_name(name)
     except UnicodeError as error:
-        raise EgressDenied(sentence("The host {name} is not a valid name.", name=repr(name))) from error
+        raise EgressDenied(localized("The host {name} is not a valid name.", name=repr(name))) from error
     host = host.lower().removesuffix(".")
     if not _HOST.fullmatch(host):
-        raise EgressDenied(sentence("The host {name} is not a valid name.", name=repr(name)))
+        raise EgressDenied(localized("The host {name} is not a valid name.", name=repr(name)))
     return host
 
 
@@ -103,14 +103,14 @@ def literal_addresses(host: str) -> tuple[str, ...]:
 
 def _split(url: str) -> tuple[str, str, str]:
     if found := _FORBIDDEN.search(url):
-        raise EgressDenied(sentence("The URL contains {text}, which is not allowed.", text=repr(found.group())))
+        raise EgressDenied(localized("The URL contains {text}, which is not allowed.", text=repr(found.group())))
     match = _URL.fullmatch(url)
     if match is None:
-        raise EgressDenied(sentence("Only http:// and https:// URLs are called."))
+        raise EgressDenied(localized("Only http:// and https:// URLs are called."))
     scheme, authority, path = match.groups()
     if "@" in authority:
         raise EgressDenied(
-            sentence("The URL contains user information."), hint=sentence("Send credentials in a header.")
+            localized("The URL contains user information."), hint=localized("Send credentials in a header.")
         )
     return scheme.lower(), authority, path
 
@@ -118,18 +118,18 @@ def _split(url: str) -> tuple[str, str, str]:
 def _host_and_port(scheme: str, authority: str) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
-        raise EgressDenied(sentence("The host or port in {authority} is not valid.", authority=repr(authority)))
+        raise EgressDenied(localized("The host or port in {authority} is not valid.", authority=repr(authority)))
     bracketed, name, digits = match.groups()
     port = int(digits) if digits else _PORTS[scheme]
     if not 0 < port <= _HIGHEST_PORT:
-        raise EgressDenied(sentence("The port {port} is not valid.", port=port))
+        raise EgressDenied(localized("The port {port} is not valid.", port=port))
     return (_address_in_brackets(bracketed) if bracketed else normal_host(name)), port
 
 
 def _address_in_brackets(text: str) -> str:
     addresses = literal_addresses(text) if ":" in text else ()
     if not addresses:
-        raise EgressDenied(sentence("[{text}] is not an IPv6 address.", text=text))
+        raise EgressDenied(localized("[{text}] is not an IPv6 address.", text=text))
     return addresses[0]
 
 

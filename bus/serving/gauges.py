@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from bus.bootstrap import Context, Fill, Introspection, Offers
+from bus.bootstrap import Context, Fill, Introspection, RoleServices
 from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import CertificateFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
 from bus.ports.spool import ConsumerStats, Spool, SpoolTotals
-from bus.ports.transport import Held, Lag, Publisher
-from bus.sentences import Said, sentence
+from bus.ports.transport import HeldMessages, Lag, Publisher
+from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
 
@@ -21,10 +21,10 @@ from bus.transports.router import Lags
 _ALWAYS: Final = (("receiver", "publish"), ("receiver", "store"), ("outcomes", "store"))
 
 
-def spool_offers(context: Context) -> Offers:
+def spool_offers(context: Context) -> RoleServices:
     """Return the meters and the conditions of a process's spools."""
     spools = context.spools.items()
-    return Offers(
+    return RoleServices(
         meters=(partial(_measure_spools, context),),
         conditions={f"spool {name}": partial(_spool_trouble, spool) for name, spool in spools},
     )
@@ -62,7 +62,7 @@ def _fill_certificates(found: Sequence[CertificateFigures], now: int) -> None:
         metrics.CERTIFICATE_LEFT.labels(one.host).set((one.not_after - now) / 1000)
 
 
-def _fill_held(found: Mapping[tuple[str, str, str], Held]) -> None:
+def _fill_held(found: Mapping[tuple[str, str, str], HeldMessages]) -> None:
     for (code, name, transport), held in found.items():
         for state, count in held._asdict().items():
             metrics.BROKER_HELD.labels(*labels.SUBSCRIPTIONS.of(code, name), transport, state).inc(count)
@@ -120,17 +120,17 @@ def _measure_broker(publisher: Publisher, lags: Lags | None) -> Fill:
     return partial(_fill_broker, publisher.name, dict(publisher.conditions()), dict(lags or {}))
 
 
-def _fill_broker(name: str, clusters: Mapping[str, Said], lags: Mapping[tuple[str, str], Lag]) -> None:
+def _fill_broker(name: str, clusters: Mapping[str, AnyText], lags: Mapping[tuple[str, str], Lag]) -> None:
     for cluster, trouble in clusters.items():
         metrics.BROKER_UP.labels(cluster).set(not trouble)
     for key, lag in lags.items():
         metrics.BACKLOG.labels(*labels.SUBSCRIPTIONS.of(*key), name, "").inc(lag.records)
 
 
-def _spool_trouble(spool: Spool) -> Said:
+def _spool_trouble(spool: Spool) -> AnyText:
     totals = spool.totals()
     if totals.bytes >= totals.limit:
-        return sentence("full: new messages are refused, nothing stored is lost")
+        return localized("full: new messages are refused, nothing stored is lost")
     if totals.damaged:
-        return sentence("{count} damaged records were set aside", count=totals.damaged)
+        return localized("{count} damaged records were set aside", count=totals.damaged)
     return ""

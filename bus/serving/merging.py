@@ -49,7 +49,7 @@ class Merger:
     """
 
     def __init__(self) -> None:
-        self._counted: dict[str, _Counted] = {}
+        self._counted: dict[str, _ProcessCounters] = {}
 
     def merged(self, own: bytes, others: Mapping[str, bytes]) -> bytes:
         """Return one text of the Prometheus format: each sample with that of the same labels in the other texts.
@@ -65,7 +65,7 @@ class Merger:
             found = _parsed(text)
             counted = self._counted.get(url)
             if counted is None and text:
-                counted = self._counted[url] = _Counted(found, is_older=found.since < mine.since)
+                counted = self._counted[url] = _ProcessCounters(found, is_older=found.since < mine.since)
             texts.append(counted.goes_on(found) if counted is not None else found)
         return _written(texts)
 
@@ -82,7 +82,7 @@ class _Text(NamedTuple):
         return self.samples.get(_STARTED, {}).get(_STARTED, 0.0)
 
 
-class _Counted:
+class _ProcessCounters:
     """What one process has counted in all its lives, by sample.
 
     Parameters

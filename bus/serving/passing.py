@@ -14,14 +14,14 @@ _MARK: Final = b"."
 _CONNECTION_AND_TEXT: Final = 2
 
 
-class Passed(NamedTuple):
+class PassedConnection(NamedTuple):
     """A connection, and what its peer has sent so far."""
 
     connection: socket.socket
     read: bytes
 
 
-class Passing:
+class ConnectionPasser:
     """Gives connections to the first process (``Elsewhere``)."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -48,7 +48,7 @@ class Passing:
         return True
 
 
-async def take_passed(channel: socket.socket, adopt: Callable[[Passed], Coroutine[Any, Any, None]]) -> None:
+async def take_passed(channel: socket.socket, adopt: Callable[[PassedConnection], Coroutine[Any, Any, None]]) -> None:
     """Have each connection that comes adopted, until cancelled."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
@@ -64,7 +64,7 @@ async def take_passed(channel: socket.socket, adopt: Callable[[Passed], Coroutin
         loop.remove_reader(channel)
 
 
-def _received(channel: socket.socket) -> Iterator[Passed]:
+def _received(channel: socket.socket) -> Iterator[PassedConnection]:
     while True:
         try:
             mark, descriptors, _, _ = socket.recv_fds(channel, len(_MARK), _CONNECTION_AND_TEXT)
@@ -79,4 +79,4 @@ def _received(channel: socket.socket) -> Iterator[Passed]:
         connection, text = descriptors
         with os.fdopen(text, "rb") as file:
             file.seek(0)
-            yield Passed(socket.socket(fileno=connection), file.read())
+            yield PassedConnection(socket.socket(fileno=connection), file.read())

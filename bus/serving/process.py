@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from bus import garbage
 from bus.bootstrap import (
     ROLES,
-    Common,
     Context,
-    Offers,
     Role,
+    RoleServices,
     Service,
+    SharedResources,
     compose,
     introspect,
     load_roles,
@@ -40,7 +40,7 @@ from bus.serving.gateway import Gateway
 from bus.serving.gauges import spool_offers
 from bus.serving.late_stop import tell_when_late
 from bus.serving.place import Place, left_behind
-from bus.serving.server import Server, Shared, config
+from bus.serving.server import Server, SharedPort, config
 from bus.serving.watchdog import Watchdog
 from bus.settings import Settings
 from bus.telemetry import metrics
@@ -83,7 +83,7 @@ def serve(
     return 0
 
 
-class _Door(NamedTuple):
+class _ProcessAddress(NamedTuple):
     """Where a process is reached: on the last listener by the other processes, on the first by everybody.
 
     One of several that share a port has the ``channel`` of connections that the first of them serves, and the
@@ -99,40 +99,40 @@ class _Door(NamedTuple):
     def is_first(self) -> bool:
         return self.place is None or self.place.is_first
 
-    def common(self, data: Path) -> Common | None:
+    def common(self, data: Path) -> SharedResources | None:
         """Return what the processes of the port have together."""
         if self.place is None:
             return None
-        return Common(self.place.common(data), self.place.number, self.place.slots, self.wakeups)
+        return SharedResources(self.place.common(data), self.place.number, self.place.slots, self.wakeups)
 
     @property
     def siblings(self) -> Sequence[str]:
         return self.place.siblings if self.place is not None and self.place.is_first else ()
 
     @property
-    def shared(self) -> Shared | None:
+    def shared(self) -> SharedPort | None:
         if self.channel is None or self.is_first:
             return None
-        from bus.serving.passing import Passing  # noqa: PLC0415 - of several processes only
+        from bus.serving.passing import ConnectionPasser  # noqa: PLC0415 - of several processes only
 
-        return Shared(self.listeners[0].getsockname()[1], Passing(self.channel))
+        return SharedPort(self.listeners[0].getsockname()[1], ConnectionPasser(self.channel))
 
 
-def _door(settings: Settings, roles: Sequence[str], place: Place | None) -> _Door:
+def _door(settings: Settings, roles: Sequence[str], place: Place | None) -> _ProcessAddress:
     if place is None:
-        return _Door([bind(settings.host, settings.port_for(roles))])
+        return _ProcessAddress([bind(settings.host, settings.port_for(roles))])
     descriptors = (place.listener, place.own, place.passing, *place.wakeups)
     listener, own, channel, *wakeups = [socket.socket(fileno=number) for number in descriptors]
     for one in (listener, own, channel, *wakeups):
         one.setblocking(False)
-    return _Door([listener, own], place, channel, wakeups)
+    return _ProcessAddress([listener, own], place, channel, wakeups)
 
 
 async def _serve(
     settings: Settings,
     roles: Sequence[str],
     wanted: Sequence[Role],
-    door: _Door,
+    door: _ProcessAddress,
     announce: Callable[[Announcement], None],
 ) -> None:
     stop = asyncio.Event()
@@ -188,7 +188,7 @@ async def _serve(
                 await _finish(run, settings.drain_timeout)
 
 
-def _callers(context: Context, offers: Offers) -> Callers:
+def _callers(context: Context, offers: RoleServices) -> Callers:
     settings, keyring, peer_key = context.settings, context.keyring, context.peer_key
     scraper = f"Bearer {settings.metrics_key}".encode() if settings.metrics_key else b""
 
@@ -204,21 +204,21 @@ def _callers(context: Context, offers: Offers) -> Callers:
     return Callers(share, context.descriptors, knows, networks_of(settings.trusted_proxies))
 
 
-class _Running(NamedTuple):
+class _RunningRole(NamedTuple):
     task: asyncio.Task[None]
     stopping: asyncio.Event
 
 
-async def _start(group: asyncio.TaskGroup, service: Service) -> _Running:
+async def _start(group: asyncio.TaskGroup, service: Service) -> _RunningRole:
     ready, stopping = asyncio.Event(), asyncio.Event()
     task = group.create_task(service.run(ready, stopping))
     waiting = asyncio.ensure_future(ready.wait())
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    return _Running(task, stopping)
+    return _RunningRole(task, stopping)
 
 
-async def _finish(run: _Running, timeout: float) -> None:  # noqa: ASYNC109 - then it is cancelled
+async def _finish(run: _RunningRole, timeout: float) -> None:  # noqa: ASYNC109 - then it is cancelled
     run.stopping.set()
     done, _ = await asyncio.wait([run.task], timeout=timeout)
     if not done:

@@ -19,8 +19,8 @@ from bus.settings import Settings
 if TYPE_CHECKING:
     import uvicorn
 
-    from bus.http.forwarding import Elsewhere
-    from bus.serving.passing import Passed
+    from bus.http.forwarding import PeerForwarder
+    from bus.serving.passing import PassedConnection
 
 _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 
@@ -28,7 +28,7 @@ _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 class Server(HttpServer):
     """A server that also serves connections which another process of the port has accepted."""
 
-    async def adopt(self, passed: Passed) -> None:
+    async def adopt(self, passed: PassedConnection) -> None:
         """Serve a connection that another process has accepted, from what it has read."""
         loop, connection = asyncio.get_running_loop(), passed.connection
         connection.setblocking(False)
@@ -43,11 +43,11 @@ class Server(HttpServer):
         return make(self.config, self.server_state, self.lifespan.state, already_read=already_read)
 
 
-class Shared(NamedTuple):
+class SharedPort(NamedTuple):
     """A port that several processes listen on, and where the requests go that only one of them serves."""
 
     port: int
-    elsewhere: Elsewhere
+    elsewhere: PeerForwarder
 
 
 def config(
@@ -55,7 +55,7 @@ def config(
     app: Asgi,
     callers: Callers,
     endpoint: Endpoint | None = None,
-    shared: Shared | None = None,
+    shared: SharedPort | None = None,
     *,
     has_pages: bool,
 ) -> uvicorn.Config:

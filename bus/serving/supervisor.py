@@ -21,7 +21,7 @@ from bus.errors import ConfigurationError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
 from bus.serving.announcement import Announcement
-from bus.serving.passing import Passing
+from bus.serving.passing import ConnectionPasser
 from bus.serving.place import Place
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs
@@ -169,7 +169,7 @@ class Supervisor:
 
     def _pass_waiting(self, listener: socket.socket) -> None:
         """Give the connections that wait in a socket to the first process: they would be reset with it."""
-        first = Passing(self._passing)
+        first = ConnectionPasser(self._passing)
         for one in (listener, self._passing):  # a process may have changed that, with which it shared them
             one.setblocking(False)
         with suppress(OSError):  # there is none left

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from bus.errors import ConfigurationError
 from bus.network.error_texts import error_text
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.spans.otlp import rejected_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _OK: Final = 200
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
-class Taken(NamedTuple):
+class CollectorReply(NamedTuple):
     """What a collector made of a request.
 
     Attributes
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
         How many spans of one that it took it left out.
     """
 
-    trouble: Said = ""
+    trouble: AnyText = ""
     may_repeat: bool = False
     rejected: int = 0
 
@@ -45,7 +45,7 @@ class Taken(NamedTuple):
 class Collector(Protocol):
     """Takes encoded spans."""
 
-    async def take(self, body: bytes) -> Taken:
+    async def take(self, body: bytes) -> CollectorReply:
         """Hand over a request; answers within a deadline and never raises for the network."""
         ...
 
@@ -68,7 +68,7 @@ class HttpCollector:
 
         return httpx.AsyncClient(trust_env=False, timeout=self._within, headers=self._headers)
 
-    async def take(self, body: bytes) -> Taken:
+    async def take(self, body: bytes) -> CollectorReply:
         """Hand over a request, see ``Collector``."""
         import httpx  # noqa: PLC0415
 
@@ -76,21 +76,23 @@ class HttpCollector:
             async with asyncio.timeout(self._within):
                 return await self._post(body)
         except TimeoutError:
-            return Taken(sentence("it did not answer within {seconds} s", seconds=f"{self._within:g}"), may_repeat=True)
+            return CollectorReply(
+                localized("it did not answer within {seconds} s", seconds=f"{self._within:g}"), may_repeat=True
+            )
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Taken(error_text(error), may_repeat=True)
+            return CollectorReply(error_text(error), may_repeat=True)
 
     async def close(self) -> None:
         """Close the connection."""
         if "_client" in self.__dict__:
             await self._client.aclose()
 
-    async def _post(self, body: bytes) -> Taken:
+    async def _post(self, body: bytes) -> CollectorReply:
         async with self._client.stream("POST", self._url, content=body) as answer:
             if answer.status_code == _OK:
-                return Taken(rejected=rejected_of(await _first(answer)))
-            trouble = sentence("{url} answered {status}", url=self._url, status=answer.status_code)
-            return Taken(trouble, may_repeat=answer.status_code in _AGAIN)
+                return CollectorReply(rejected=rejected_of(await _first(answer)))
+            trouble = localized("{url} answered {status}", url=self._url, status=answer.status_code)
+            return CollectorReply(trouble, may_repeat=answer.status_code in _AGAIN)
 
 
 async def _first(answer: httpx.Response) -> bytes:
@@ -129,7 +131,7 @@ def check_endpoint(endpoint: str) -> str:
         parts = urlsplit(endpoint)
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError as error:
-        raise ConfigurationError(f"otel_endpoint {endpoint!r}: {said_by(error)}") from error
+        raise ConfigurationError(f"otel_endpoint {endpoint!r}: {text_of_error(error)}") from error
     if not is_whole or parts.query or parts.fragment or parts.username is not None:
         raise ConfigurationError(
             f"otel_endpoint {endpoint.rpartition('@')[2]!r} is not the http or https address of a collector",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bus.domain.tracing.spans import Span, Value
 from bus.ports.clock import Clock
-from bus.spans.collector import Collector, Taken
+from bus.spans.collector import Collector, CollectorReply
 from bus.spans.otlp import encode_request, encode_span
 from bus.spans.recorder import BATCH_SPANS, SpanRecorder, new_span_id
 from bus.telemetry import metrics
@@ -125,14 +125,14 @@ class SpanExporter:
             await asyncio.sleep(0)
         return _Batch(encode_request(self._resource, self._version, encoded), len(encoded))
 
-    def _put_off(self, taken: Taken) -> float:
+    def _put_off(self, taken: CollectorReply) -> float:
         if not self._recorder.trouble:
             _log.warning("spans wait, and are dropped beyond what memory holds: %s", taken.trouble)
         self._recorder.trouble = taken.trouble
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
         return pause
 
-    def _told(self, batch: _Batch, taken: Taken) -> None:
+    def _told(self, batch: _Batch, taken: CollectorReply) -> None:
         """Count what was taken, or refused for good."""
         rejected = batch.size if taken.trouble else min(taken.rejected, batch.size)
         metrics.SPANS_EXPORTED.inc(batch.size - rejected)

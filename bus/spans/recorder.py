@@ -13,9 +13,9 @@ from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing import spans as spans_of
 from bus.domain.tracing.context import Sampler, TraceContext, span_of
-from bus.domain.tracing.spans import Begun, Posted, Span
+from bus.domain.tracing.spans import PostSummary, Span, StartedSpan
 from bus.ports.clock import Clock
-from bus.sentences import Said
+from bus.sentences import AnyText
 from bus.telemetry import metrics
 
 MOST_SPANS: Final = 20_000
@@ -47,7 +47,7 @@ class SpanRecorder:
         self._most = most
         self._waiting: deque[Span] = deque()
         self.full = asyncio.Event()
-        self.trouble: Said = ""
+        self.trouble: AnyText = ""
         self._dropped = metrics.SPANS_DROPPED.labels("full")
 
     def __len__(self) -> int:
@@ -71,19 +71,19 @@ class SpanRecorder:
         if parent is not None:
             self._add(spans_of.handed(delivery, parent, started, self._clock.now()))
 
-    def begin(self, message: Message) -> Begun | None:
+    def begin(self, message: Message) -> StartedSpan | None:
         """Return the span of a message's POST, if its trace is sampled."""
         parent = self._sampler.parent_of(message)
         return spans_of.begun(message, parent, new_span_id()) if parent is not None else None
 
-    def begin_batch(self, messages: Sequence[Message]) -> Begun | None:
+    def begin_batch(self, messages: Sequence[Message]) -> StartedSpan | None:
         """Return the span of a POST, in a trace of its own, if the trace of any message is sampled."""
         places = [self._place(message) for message in messages]
         if not any(places):
             return None
-        return Begun(TraceContext(f"{random.getrandbits(128):032x}", new_span_id()), "", places)
+        return StartedSpan(TraceContext(f"{random.getrandbits(128):032x}", new_span_id()), "", places)
 
-    def posted(self, begun: Begun, subscription: Subscription, what: Posted, message_id: str = "") -> None:
+    def posted(self, begun: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str = "") -> None:
         """Record a POST that was begun here."""
         if message_id:
             self._add(spans_of.posted(begun, subscription, what, message_id))

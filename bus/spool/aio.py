@@ -10,7 +10,7 @@ from typing import Self
 
 import apsw
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals, Waiter
 from bus.spool.cursors import WINDOW
 from bus.spool.driver import Driver
@@ -173,7 +173,7 @@ class AsyncSpool:
         """Return counts kept in memory; ``oldest`` is the record's time, in milliseconds since the epoch."""
         return self._section.stats()
 
-    def room(self, lane: str) -> Room:
+    def room(self, lane: str) -> SpoolCapacity:
         """Return what a lane's destination holds, and what an append without urgency could add."""
         return self._engine.room(self._section, lane)
 

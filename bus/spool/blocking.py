@@ -11,7 +11,7 @@ from typing import Self
 
 import apsw
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.errors import SpoolClosed
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals
 from bus.spool.cursors import WINDOW
@@ -250,7 +250,7 @@ class BlockingSpool:
         with self._turn:
             return self._section.stats()
 
-    def room(self, lane: str) -> Room:
+    def room(self, lane: str) -> SpoolCapacity:
         """Return what a lane's destination holds, and what an append without urgency could add."""
         self._check()
         with self._turn:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import apsw
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
 from bus.network.error_texts import error_text
 from bus.ports.spool import NewRecord, Record
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.damage import Damage
 from bus.spool.lock import OwnerLock
@@ -63,7 +63,7 @@ class Engine:
             self._lock = OwnerLock.take(directory)
         except OSError as error:
             raise SpoolError(
-                sentence(
+                localized(
                     "the spool {directory} cannot be made: {error}", directory=str(directory), error=error_text(error)
                 )
             ) from error
@@ -89,7 +89,7 @@ class Engine:
         if self.failed is not None:
             raise SpoolFailed(self.failed.said, hint=self.failed.hint_said)
         if self.closed:
-            raise SpoolClosed(sentence("the spool {directory} is closed", directory=str(self.directory)))
+            raise SpoolClosed(localized("the spool {directory} is closed", directory=str(self.directory)))
 
     @property
     def checkpoint_due(self) -> bool:
@@ -100,7 +100,7 @@ class Engine:
         pages = self.file.wal_pages
         return pages >= CHECKPOINT_PAGES and (pages < self._copied or pages - self._copied >= CHECKPOINT_PAGES)
 
-    def room(self, section: Section, lane: str) -> Room:
+    def room(self, section: Section, lane: str) -> SpoolCapacity:
         """Return what a lane's destination holds in a section, and what an append without urgency could add."""
         if not self.options.reserve:
             return section.room(lane, None)
@@ -133,21 +133,21 @@ class Engine:
         options = self.options
         if section.bytes + section.queued + size > section.limit:
             raise SpoolFull(
-                sentence(
+                localized(
                     "the spool {directory} is at its limit of {limit} bytes; what is stored stays stored",
                     directory=str(self.directory),
                     limit=section.limit,
                 ),
-                hint=sentence("Wait until the receiver took some, or raise the limit."),
+                hint=localized("Wait until the receiver took some, or raise the limit."),
             )
         if options.reserve and not urgent and self._free() < options.reserve:
             raise SpoolFull(
-                sentence(
+                localized(
                     "less than {reserve} bytes are free on the disk of {directory}; nothing stored was lost",
                     reserve=options.reserve,
                     directory=str(self.directory),
                 ),
-                hint=sentence("Free disk space."),
+                hint=localized("Free disk space."),
             )
         entry = Entry(section, records, size)
         self.gathered.add(entry)
@@ -209,12 +209,12 @@ class Engine:
         """Give the spool up after a disk error: nothing is acknowledged any more, and the next opener copies."""
         if self.failed is None:
             self.failed = SpoolFailed(
-                sentence(
+                localized(
                     "the disk of the spool {directory} failed ({error}); nothing was acknowledged since",
                     directory=str(self.directory),
                     error=str(error),
                 ),
-                hint=sentence("Check the disk; what was acknowledged before is read again at the next start."),
+                hint=localized("Check the disk; what was acknowledged before is read again at the next start."),
             )
             _log.error("spool %s failed: %s", self.directory, error)
             restore.mark_failed(self.directory, str(error))

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from bus.errors import SpoolFull
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _RETRIABLE = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMMAP)
 
@@ -28,9 +28,9 @@ def outcome(error: BaseException) -> str:
 def full_error(directory: Path) -> SpoolFull:
     """Return the error for a disk that took no more."""
     return SpoolFull(
-        sentence(
+        localized(
             "the disk of the spool {directory} is full; nothing of this call was stored, nothing stored was lost",
             directory=str(directory),
         ),
-        hint=sentence("Free disk space."),
+        hint=localized("Free disk space."),
     )

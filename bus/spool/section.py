@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.domain.lanes import destination_of
 from bus.ports.spool import ConsumerStats, SpoolStats, SpoolTotals
 from bus.spool.cache import TailCache
@@ -221,13 +221,13 @@ class Section:
             usage = self._usages[owner] = Usage()
         return usage
 
-    def room(self, lane: str, disk: int | None) -> Room:
+    def room(self, lane: str, disk: int | None) -> SpoolCapacity:
         """Return what a lane's destination holds here, and what could be added; ``disk`` is what that could take."""
         usage = self._usages.get(destination_of(lane))
         held = usage.bytes + usage.queued if usage is not None else 0
         total = self.bytes + self.queued
         free = self.limit - total
-        return Room(held, total, free if disk is None else min(free, disk))
+        return SpoolCapacity(held, total, free if disk is None else min(free, disk))
 
     def count(self, lane: Lane, records: int, size: int) -> None:
         """Count records in, or with numbers below zero out."""

@@ -105,11 +105,11 @@ class Source:
         """Take up to ``limit`` records of a lane."""
         return await self.spool.claim(self._consumer, limit, lane)
 
-    def read(self, records: Sequence[Record]) -> list[_Claimed]:
+    def read(self, records: Sequence[Record]) -> list[_ClaimedRecords]:
         """Return the store writes of records, but for those of another version, which stay claimed."""
         found = [(record, decoded(record, self._decode)) for record in records]
         leaves = self.follower.leaving if self.follower is not None else _as_it_is
-        return [_Claimed(self, record, leaves(record, write)) for record, write in found if write is not None]
+        return [_ClaimedRecords(self, record, leaves(record, write)) for record, write in found if write is not None]
 
     def release(self, records: Sequence[Record]) -> None:
         """Give claimed records back."""
@@ -132,13 +132,13 @@ def _as_it_is(_: Record, write: Message | Outcome) -> Message | Outcome:
     return write
 
 
-class _Claimed(NamedTuple):
+class _ClaimedRecords(NamedTuple):
     source: Source
     record: Record
     write: Message | Outcome
 
 
-_Part = Sequence[_Claimed]
+_Part = Sequence[_ClaimedRecords]
 
 
 class StoreFeed:
@@ -233,9 +233,9 @@ class StoreFeed:
             return False
         return True
 
-    async def _gather(self) -> tuple[list[_Claimed], bool]:
+    async def _gather(self) -> tuple[list[_ClaimedRecords], bool]:
         """Claim a batch, of which each source that has something gets its part; and tell whether there may be more."""
-        batch: list[_Claimed] = []
+        batch: list[_ClaimedRecords] = []
         is_cut = False
         waiting = [source for source in self._sources if source.lanes]
         for number, source in enumerate(waiting):
@@ -245,10 +245,10 @@ class StoreFeed:
             is_cut |= is_full
         return batch, is_cut
 
-    async def _claim(self, source: Source, room: int) -> tuple[list[_Claimed], bool]:
+    async def _claim(self, source: Source, room: int) -> tuple[list[_ClaimedRecords], bool]:
         """Claim from the lanes of a source, and tell whether one had as much as it was allowed."""
         now = self._clock.monotonic()
-        found: list[_Claimed] = []
+        found: list[_ClaimedRecords] = []
         is_full = False
         for lane in source.lanes:
             destination = destination_of(lane)

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from bus.errors import BusError, StoreUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Gathering(Generic[Item, Result]):
+class BatchCollector(Generic[Item, Result]):
     """Collects items into batches while the commit before is under way.
 
     Parameters
@@ -49,7 +49,7 @@ class Gathering(Generic[Item, Result]):
         Cancelling the wait leaves it open whether the item was committed; the others of its batch are not touched.
         """
         if self._closed:
-            raise StoreUnavailable(sentence("the store is closed; nothing of this call was written"))
+            raise StoreUnavailable(localized("the store is closed; nothing of this call was written"))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
         self._waiting.append((item, weight, future))

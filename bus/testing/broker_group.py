@@ -10,9 +10,9 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
-from bus.ports.broker_group import AWAY, Standing
-from bus.ports.transport import Incoming, Lag
-from bus.sentences import Said
+from bus.ports.broker_group import AWAY, GroupStatus
+from bus.ports.transport import IncomingMessage, Lag
+from bus.sentences import AnyText
 
 _Key = tuple[str, str]
 
@@ -61,23 +61,23 @@ class MemoryReader:
         self._held: list[Message] = []
         queue.readers.append(self)
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait until it is the active reader and something is there."""
         while True:
             found = self._ready()[:limit]
             if found:
                 self._held += found
-                return [Incoming(message, id(message), suspect=False) for message in found]
+                return [IncomingMessage(message, id(message), suspect=False) for message in found]
             await self._queue.changed.wait()
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Forget what is held here."""
         tokens = {item.token for item in incoming} & {id(message) for message in self._held}
         self._held = [message for message in self._held if id(message) not in tokens]
         if self in self._queue.readers:
             self._queue.waiting[:] = [message for message in self._queue.waiting if id(message) not in tokens]
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Hold them no more."""
         tokens = {item.token for item in incoming}
         self._held = [message for message in self._held if id(message) not in tokens]
@@ -174,12 +174,12 @@ class MemoryGroup:
         self._reach()
         self._queues.pop((destination, subscription), None)
 
-    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
         """Say how many copies are up, and whether the queues are empty."""
         if not self.is_whole:
             return AWAY
         queues = [self._queues.get((destination, name)) for name in subscriptions]
-        return Standing(is_whole=None not in queues, is_empty=not any(queue and queue.waiting for queue in queues))
+        return GroupStatus(is_whole=None not in queues, is_empty=not any(queue and queue.waiting for queue in queues))
 
     async def mark(self, destination: str, known: str = "") -> str:  # noqa: ARG002 - one for all that it has
         """Return the name of its disks, those that had a known mark where there is one."""
@@ -210,7 +210,7 @@ class MemoryGroup:
             for key, queue in self._queues.items()
         }
 
-    def condition(self) -> Said:
+    def condition(self) -> AnyText:
         """Return how many copies are up, when not all are."""
         return "" if self.is_whole else f"{self.copies} of {_ALL} copies are up"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bus.cluster.kept import Kept
+from bus.cluster.kept import SavedViews
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
@@ -23,13 +23,13 @@ class MemoryViews:
     """Kept views that do not survive the process."""
 
     def __init__(self) -> None:
-        self.kept = Kept(())
+        self.kept = SavedViews(())
 
-    def read(self) -> Kept:
+    def read(self) -> SavedViews:
         """Return them."""
         return self.kept
 
-    async def write(self, kept: Kept) -> None:
+    async def write(self, kept: SavedViews) -> None:
         """Replace them."""
         self.kept = kept
 
@@ -79,7 +79,7 @@ def all_permits() -> Shares:
     return shares
 
 
-class _Alone(Members):
+class _SingleMember(Members):
     """The members of a process without a heartbeat, which so never stands still."""
 
     @property
@@ -91,7 +91,7 @@ class _Alone(Members):
 def alone(documents: DocumentStore, clock: Clock, *, roles: tuple[str, ...] = ("dispatcher",)) -> Members:
     """Return a process that has all permits and has heard of no other."""
     me = Member(owner=OWNER, node="node-1", url="http://127.0.0.1:1", roles=roles, version="1", started_at=clock.now())
-    members = _Alone(documents, clock, me, nobody_answers, nobody_answers, MemoryViews())
+    members = _SingleMember(documents, clock, me, nobody_answers, nobody_answers, MemoryViews())
     members.shares = all_permits()
     return members
 

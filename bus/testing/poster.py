@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bus.ports.poster import Ongoing, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
+from bus.ports.poster import OngoingPost, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.dial import Egress
 from bus.posters.target import HttpTarget
 from bus.waits import first_of
@@ -40,7 +40,7 @@ class Reply(NamedTuple):
     is_whole: bool = True
 
 
-class Posted(NamedTuple):
+class PostedRequest(NamedTuple):
     """A request as it was posted; header names in lower case, constant ones included."""
 
     url: str
@@ -82,8 +82,8 @@ class MemoryPoster:
         self._sleep = sleep
         self._scripts: defaultdict[str, deque[Reply]] = defaultdict(deque)
         self._kept: set[str] = set()
-        self._ongoing: set[_Ongoing] = set()
-        self.posted: list[Posted] = []
+        self._ongoing: set[_OngoingPost] = set()
+        self.posted: list[PostedRequest] = []
         self.in_flight = 0
         self.peak = 0
 
@@ -107,13 +107,13 @@ class MemoryPoster:
 
     def begin(
         self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
-    ) -> Ongoing | None:
+    ) -> OngoingPost | None:
         """Post in a task, once something was posted to the URL before; see `Poster.begin`."""
         if target.url not in self._kept:
             return None
         if isinstance(target, MemoryTarget):
             target.render(headers, body)
-        ongoing = _Ongoing(asyncio.ensure_future(self.post(target, headers, body, timeout)), waiter)
+        ongoing = _OngoingPost(asyncio.ensure_future(self.post(target, headers, body, timeout)), waiter)
         self._ongoing.add(ongoing)
         ongoing.task.add_done_callback(lambda _: self._ongoing.discard(ongoing))
         return ongoing
@@ -140,7 +140,7 @@ class MemoryPoster:
             raise TypeError(f"{target!r} was not made by MemoryPoster.target()")
         target.render(headers, body)
         own = {name.lower(): value for name, value in headers}
-        self.posted.append(Posted(target.url, own | target.constant, body, patience))
+        self.posted.append(PostedRequest(target.url, own | target.constant, body, patience))
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
         reply = self._next(target.url)
@@ -189,7 +189,7 @@ class MemoryPoster:
         return hold.is_set()
 
 
-class _Ongoing:
+class _OngoingPost:
     def __init__(self, task: asyncio.Future[PostResult], waiter: PostWaiter) -> None:
         self.task = task
         self._waiter = waiter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.errors import SpoolFull
-from bus.ports.quarantine import Foreign
+from bus.ports.quarantine import ForeignRecord
 
 
 class MemoryQuarantine:
@@ -18,11 +18,11 @@ class MemoryQuarantine:
     """
 
     def __init__(self, *, is_full: bool = False) -> None:
-        self.kept: list[Foreign] = []
+        self.kept: list[ForeignRecord] = []
         self.is_full = is_full
         self.tries = 0
 
-    async def keep(self, foreign: Foreign) -> None:
+    async def keep(self, foreign: ForeignRecord) -> None:
         """Keep a record. Raises ``SpoolFull`` while it is full."""
         self.tries += 1
         if self.is_full:
@@ -33,6 +33,6 @@ class MemoryQuarantine:
 class ForbiddenQuarantine:
     """One into which nothing may come."""
 
-    async def keep(self, foreign: Foreign) -> None:
+    async def keep(self, foreign: ForeignRecord) -> None:
         """Fail the test or the measurement."""
         raise AssertionError(foreign)

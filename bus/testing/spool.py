@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.domain.lanes import destination_of
 from bus.errors import SpoolClosed, SpoolError, SpoolFull
 from bus.ports.spool import ConsumerStats, NewRecord, Record, SpoolStats, SpoolTotals, Waiter, tell
@@ -222,11 +222,11 @@ class MemorySpool:
         ]
         return SpoolStats(*self.totals(), consumers)
 
-    def room(self, lane: str) -> Room:
+    def room(self, lane: str) -> SpoolCapacity:
         """Return what a lane's destination holds, and what an append without urgency could add."""
         places = [found for name, found in self._lanes.items() if destination_of(name) == destination_of(lane)]
         held = sum(len(record.payload) + OVERHEAD for place in places for record in place.records.values())
-        return Room(held, self._bytes, 0 if self.full else self._limit - self._bytes)
+        return SpoolCapacity(held, self._bytes, 0 if self.full else self._limit - self._bytes)
 
     def crash(self) -> None:
         """Do what a crash does: nobody holds anything any more."""

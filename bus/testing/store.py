@@ -40,9 +40,9 @@ from bus.ports.store import (
     Ended,
     KeyRows,
     Page,
-    Searched,
+    SearchedRange,
     Stop,
-    Unfinished,
+    UnfinishedRows,
     changed_meanwhile,
     untold,
 )
@@ -107,7 +107,7 @@ class MemoryStore:
         start, end = selection.since, selection.before
         if cursor is not None:
             end = min(id_time(cursor) + 1, end) if end is not None else id_time(cursor) + 1
-        searched = Searched(id_time(following) if following else start, end, Stop.LIMIT if following else None)
+        searched = SearchedRange(id_time(following) if following else start, end, Stop.LIMIT if following else None)
         return Page(found[:limit], following, searched)
 
     async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
@@ -272,14 +272,14 @@ class MemoryStore:
             counts[lane] = counts.get(lane, 0) + 1
         return counts
 
-    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+    async def unfinished(self, now: int) -> dict[tuple[str, str], UnfinishedRows]:
         """Return the rows of each (destination, subscription) that has some."""
-        found: dict[tuple[str, str], Unfinished] = {}
+        found: dict[tuple[str, str], UnfinishedRows] = {}
         for row in self._rows.values():
             lane, ready_at = (row.destination, row.subscription), _ready_at(row)
-            rows, due, next_at = found.get(lane, Unfinished(0, 0, None))
+            rows, due, next_at = found.get(lane, UnfinishedRows(0, 0, None))
             first = ready_at if next_at is None else min(next_at, ready_at)
-            found[lane] = Unfinished(rows + 1, due + (ready_at <= now), None if row.place else first)
+            found[lane] = UnfinishedRows(rows + 1, due + (ready_at <= now), None if row.place else first)
         return found
 
     async def next_due(self) -> int | None:

@@ -11,8 +11,8 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
-from bus.ports.transport import Incoming, Lag, Outgoing
-from bus.sentences import Said
+from bus.ports.transport import IncomingMessage, Lag, OutgoingMessage
+from bus.sentences import AnyText
 
 
 @dataclass
@@ -75,7 +75,7 @@ class MemoryTransport:
         for subscription in subscriptions:
             self._queues.setdefault((destination.code, subscription.name), _Queue())
 
-    async def move_in(self, _: str, __: Sequence[Outgoing]) -> bool:
+    async def move_in(self, _: str, __: Sequence[OutgoingMessage]) -> bool:
         """Take nothing that waits elsewhere."""
         return False
 
@@ -84,7 +84,7 @@ class MemoryTransport:
         self._reach()
         self._queues.pop((destination, subscription), None)
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         """Put messages into the queues of their destinations; confirms all, or none while ``refusing``."""
         if self.refusing:
             return [False] * len(batch)
@@ -106,7 +106,7 @@ class MemoryTransport:
             return None
         return {lane: self._lag(queue) for lane, queue in self._queues.items()}
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return whether it can be reached."""
         return {self._name: "unreachable" if self.unreachable else ""}
 
@@ -156,24 +156,24 @@ class MemoryConsumer:
         self._transport = transport
         self._lane = lane
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages and hold up to ``limit`` of them."""
         while True:
             queue = self._transport.queue(self._lane)
             taken = [queue.waiting.popleft() for _ in range(min(limit, len(queue.waiting)))]
             if taken:
                 queue.held.update(dict.fromkeys(taken))
-                return [Incoming(self._transport.message(n), n, n in queue.suspect) for n in taken]
+                return [IncomingMessage(self._transport.message(n), n, n in queue.suspect) for n in taken]
             queue.ready.clear()
             await queue.ready.wait()
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages."""
         held = self._transport.queue(self._lane).held
         for number in _numbers(incoming):
             held.pop(number, None)
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back."""
         queue = self._transport.queue(self._lane)
         back = [number for number in dict.fromkeys(_numbers(incoming)) if number in queue.held]
@@ -189,7 +189,7 @@ class MemoryConsumer:
         queue.give_back(held)
 
 
-def _numbers(incoming: Sequence[Incoming]) -> list[int]:
+def _numbers(incoming: Sequence[IncomingMessage]) -> list[int]:
     numbers = [item.token for item in incoming]
     if not all(isinstance(number, int) for number in numbers):
         raise TypeError("this delivery came by another transport")

@@ -8,15 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bus.domain.delivery.quota import Room
+from bus.domain.delivery.quota import SpoolCapacity
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.lanes import STORE, accepted_lane, moved_lane
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
 from bus.ports.spool import NewRecord, Record, Spool, decoded
-from bus.ports.transport import Incoming, Lag, Outgoing, queue_lags
-from bus.sentences import Said
+from bus.ports.transport import IncomingMessage, Lag, OutgoingMessage, queue_lags
+from bus.sentences import AnyText
 
 _log = logging.getLogger(__name__)
 _RECENT_MESSAGES: Final = 2048
@@ -98,7 +98,7 @@ class DirectTransport:
         """Keep a message at hand that was accepted into the queue."""
         self._remember(accepted_lane(message.destination), position, message)
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         """Append to the queue what its destination has room for; what nobody subscribed to is confirmed unstored."""
         wanted = [item for item in batch if self._attached.get(item.message.destination)]
         taken = self._within_shares(wanted)
@@ -106,7 +106,7 @@ class DirectTransport:
         answers = {id(item): None for item in wanted} | {id(item): stored for item in taken}
         return [answers.get(id(item), True) for item in batch]
 
-    async def move_in(self, subscription: str, batch: Sequence[Outgoing]) -> bool:
+    async def move_in(self, subscription: str, batch: Sequence[OutgoingMessage]) -> bool:
         """Take messages of one destination that wait elsewhere for one subscription of it; durable when it returns.
 
         False when enough waits for it here already, or its destination's share or the disk takes no more: then none is
@@ -139,7 +139,7 @@ class DirectTransport:
         """Return what the queue holds for each subscription."""
         return self._queues | queue_lags(self._queue.waiting())
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return nothing: there is no broker."""
         return {}
 
@@ -151,13 +151,13 @@ class DirectTransport:
         message = self._recent.get((record.lane, record.position))
         return message if message is not None else decoded(record, decode_message)
 
-    def _within_shares(self, wanted: Sequence[Outgoing]) -> list[Outgoing]:
+    def _within_shares(self, wanted: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
         """Return the messages that fit into their destination's share of the queue.
 
         Behind one that does not, none of its destination passes: room for a large one would never gather.
         """
-        taken: list[Outgoing] = []
-        rooms: dict[str, Room] = {}
+        taken: list[OutgoingMessage] = []
+        rooms: dict[str, SpoolCapacity] = {}
         refused: set[str] = set()
         for item in wanted:
             code = item.message.destination
@@ -170,17 +170,17 @@ class DirectTransport:
         self._tell(refused, rooms)
         return taken
 
-    def _tell(self, refused: set[str], rooms: Mapping[str, Room]) -> None:
+    def _tell(self, refused: set[str], rooms: Mapping[str, SpoolCapacity]) -> None:
         """Name each destination once that fills its share, and again only after it held less than half of that."""
         for code in refused - self._full:
             _log.warning("%s fills its share of the direct queue; its messages stay with the receiver", code)
         self._full |= refused
         self._full -= {code for code in rooms.keys() - refused if self._is_half_empty(code, rooms[code])}
 
-    def _is_half_empty(self, code: str, room: Room) -> bool:
+    def _is_half_empty(self, code: str, room: SpoolCapacity) -> bool:
         return room.moves(self._share_of(code), room.held)
 
-    async def _append(self, taken: Sequence[Outgoing]) -> bool | None:
+    async def _append(self, taken: Sequence[OutgoingMessage]) -> bool | None:
         try:
             positions = await self._queue.append(
                 [NewRecord(item.message.destination, item.payload, item.message.received_at) for item in taken],
@@ -219,7 +219,7 @@ class DirectConsumer:
         self._name = name
         self._held: dict[int, Record] = {}
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for records and claim up to ``limit`` of them."""
         while True:
             is_ordered = self._transport.keeps_order(self._destination)
@@ -231,11 +231,11 @@ class DirectConsumer:
                     return incoming
             await self._queue.wait(self._name, *self._lanes)
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish records; durable with the queue's next commit."""
         self._queue.ack(self._name, self._let_go(incoming))
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give records back."""
         self._queue.release(self._name, self._let_go(incoming))
 
@@ -245,26 +245,26 @@ class DirectConsumer:
         self._held.clear()
         await self._queue.settle()
 
-    def _let_go(self, incoming: Sequence[Incoming]) -> list[Record]:
+    def _let_go(self, incoming: Sequence[IncomingMessage]) -> list[Record]:
         records = [_record(item) for item in incoming]
         for record in records:
             self._held.pop(record.position, None)
         return records
 
-    def _read(self, record: Record) -> Incoming | None:
+    def _read(self, record: Record) -> IncomingMessage | None:
         message = self._transport.decoded(record)
         if message is None:
             return None
         self._held[record.position] = record
         is_suspect = record.lane == self._moved or self._queue.recovered(self._name, record)
-        return Incoming(message, record, is_suspect)
+        return IncomingMessage(message, record, is_suspect)
 
 
 def _lanes(destination: str) -> tuple[str, ...]:
     return destination, accepted_lane(destination)
 
 
-def _record(incoming: Incoming) -> Record:
+def _record(incoming: IncomingMessage) -> Record:
     if not isinstance(incoming.token, Record):
         raise TypeError("this delivery came by another transport")
     return incoming.token

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bus.ports.transport import Consumer, Incoming
+from bus.ports.transport import Consumer, IncomingMessage
 
 
 class _Token(NamedTuple):
     """Which transport a message came by, and what that transport calls it."""
 
     end: Consumer
-    incoming: Incoming
+    incoming: IncomingMessage
 
 
 class MergedConsumer:
@@ -25,8 +25,8 @@ class MergedConsumer:
 
     def __init__(self) -> None:
         self._ends: dict[str, Consumer] = {}
-        self._receiving: dict[str, asyncio.Task[list[Incoming]]] = {}
-        self._arrived: deque[Incoming] = deque()
+        self._receiving: dict[str, asyncio.Task[list[IncomingMessage]]] = {}
+        self._arrived: deque[IncomingMessage] = deque()
 
     @property
     def transports(self) -> set[str]:
@@ -43,7 +43,7 @@ class MergedConsumer:
         await self._abandon(transport, end)
         await end.close()
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages of any transport and return at least one, at most ``limit``; cancelling loses none."""
         if len(self._ends) == 1 and not self._receiving and not self._arrived:
             ((_, end),) = self._ends.items()
@@ -54,12 +54,12 @@ class MergedConsumer:
             self._collect()
         return [self._arrived.popleft() for _ in range(min(limit, len(self._arrived)))]
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages, each on its own transport."""
         for end, items in _by_end(incoming).items():
             end.ack(items)
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back, each to its own transport."""
         for end, items in _by_end(incoming).items():
             end.release(items)
@@ -96,18 +96,18 @@ class MergedConsumer:
         self.release(mine)
 
 
-def _tagged(end: Consumer, item: Incoming) -> Incoming:
-    return Incoming(item.message, _Token(end, item), item.suspect, item.receipt)
+def _tagged(end: Consumer, item: IncomingMessage) -> IncomingMessage:
+    return IncomingMessage(item.message, _Token(end, item), item.suspect, item.receipt)
 
 
-def _token(incoming: Incoming) -> _Token:
+def _token(incoming: IncomingMessage) -> _Token:
     if not isinstance(incoming.token, _Token):
         raise TypeError("this delivery came by another transport")
     return incoming.token
 
 
-def _by_end(incoming: Sequence[Incoming]) -> dict[Consumer, list[Incoming]]:
-    found: dict[Consumer, list[Incoming]] = {}
+def _by_end(incoming: Sequence[IncomingMessage]) -> dict[Consumer, list[IncomingMessage]]:
+    found: dict[Consumer, list[IncomingMessage]] = {}
     for item in incoming:
         token = _token(item)
         found.setdefault(token.end, []).append(token.incoming)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 
 from bus.errors import InvalidMessage
-from bus.ports.transport import Clustered, Transport
-from bus.sentences import Said, sentence
+from bus.ports.transport import ClusteredTransport, Transport
+from bus.sentences import AnyText, localized
 
 _log = logging.getLogger(__name__)
 _SETTINGS = "name its servers in the configuration: rabbitmq_primary and rabbitmq_backup"
@@ -17,7 +17,7 @@ class ClusterPreference:
     """Puts a person's choice in force on the transport that has the cluster, once each time that it changes."""
 
     def __init__(self, transports: Iterable[Transport]) -> None:
-        self._clustered = {one.name: one for one in transports if isinstance(one, Clustered)}
+        self._clustered = {one.name: one for one in transports if isinstance(one, ClusteredTransport)}
         self._preferred: str | None = None
 
     @property
@@ -36,11 +36,11 @@ class ClusterPreference:
             return
         if not self._clustered:
             raise InvalidMessage(
-                sentence("no transport here has clusters to choose from"), hint=_SETTINGS, field="preferred"
+                localized("no transport here has clusters to choose from"), hint=_SETTINGS, field="preferred"
             )
         if cluster not in self.clusters:
             raise InvalidMessage(
-                sentence(
+                localized(
                     "there is no cluster {cluster} here; there are: {clusters}",
                     cluster=repr(cluster),
                     clusters=", ".join(self.clusters),
@@ -50,10 +50,10 @@ class ClusterPreference:
             )
         if len(self._clustered[self.clusters[cluster]].clusters) == 1:
             raise InvalidMessage(
-                sentence(
+                localized(
                     "{cluster} is the only cluster of its transport, so there is nothing to choose", cluster=cluster
                 ),
-                hint=sentence("name another one in the configuration: rabbitmq_backup"),
+                hint=localized("name another one in the configuration: rabbitmq_backup"),
                 field="preferred",
             )
 
@@ -69,7 +69,7 @@ class ClusterPreference:
         if cluster is not None and cluster not in self.clusters:
             _log.warning("cluster %s is chosen, and not in the configuration of this process", cluster)
 
-    def notes(self) -> dict[str, Said]:
+    def notes(self) -> dict[str, AnyText]:
         """Return a note on each cluster in use that a person has chosen one; empty while nobody has."""
         if self._preferred is None:
             return {}
@@ -78,9 +78,9 @@ class ClusterPreference:
             return {}
         active = self.published_to[transport]
         if active == self._preferred:
-            return {active: sentence("published to, as chosen by hand")}
+            return {active: localized("published to, as chosen by hand")}
         return {
-            active: sentence(
+            active: localized(
                 "published to, until {name}, chosen by hand, has been well for a while", name=self._preferred
             )
         }

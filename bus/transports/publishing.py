@@ -12,7 +12,7 @@ from bus.domain.tracing import events as events_of
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
-from bus.ports.transport import Outgoing, Publisher
+from bus.ports.transport import OutgoingMessage, Publisher
 from bus.telemetry import labels, metrics
 from bus.transports.router import TransportRouter
 
@@ -38,7 +38,7 @@ class DestinationPublisher:
         self._events.emit(events_of.published(message, name, confirmed=True, at=self._clock.now()))
 
     async def publish(
-        self, destination: Destination, batch: Sequence[Outgoing], held: Callable[[Sequence[int]], None]
+        self, destination: Destination, batch: Sequence[OutgoingMessage], held: Callable[[Sequence[int]], None]
     ) -> list[bool | None]:
         """Return for each message, in order, whether it is held durably; None when there is only no room for it now.
 
@@ -68,7 +68,7 @@ class DestinationPublisher:
         self,
         transport: Publisher,
         destination: Destination,
-        batch: Sequence[Outgoing],
+        batch: Sequence[OutgoingMessage],
         held: Callable[[Sequence[int]], None],
     ) -> list[bool | None]:
         """Publish so that of each key one message is under way at a time, and none behind one that is not held.
@@ -99,7 +99,7 @@ class DestinationPublisher:
             left = rest
         return answers
 
-    async def _publish_on(self, publisher: Publisher, code: str, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def _publish_on(self, publisher: Publisher, code: str, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         """Publish, count and tell.
 
         What a transport has no room for now did not fail: it is neither counted nor told of, else a destination that

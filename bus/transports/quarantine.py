@@ -9,7 +9,7 @@ import msgspec
 
 from bus.errors import SpoolError
 from bus.ports.clock import Clock
-from bus.ports.quarantine import Foreign
+from bus.ports.quarantine import ForeignRecord
 from bus.ports.spool import NewRecord, Spool
 from bus.telemetry import metrics
 
@@ -25,7 +25,7 @@ class SpoolQuarantine:
         self._spool = spool
         self._clock = clock
 
-    async def keep(self, foreign: Foreign) -> None:
+    async def keep(self, foreign: ForeignRecord) -> None:
         """Append it; durable when it returns. Raises ``SpoolError`` when the disk does not take it."""
         lane = str(foreign.transport)  # adapters name themselves by an enumeration, and a spool takes plain texts alone
         await self._spool.append([NewRecord(lane, msgspec.msgpack.encode(foreign), self._clock.now())])
@@ -36,6 +36,6 @@ class SpoolQuarantine:
 class NoQuarantine:
     """For processes that only publish."""
 
-    async def keep(self, foreign: Foreign) -> None:
+    async def keep(self, foreign: ForeignRecord) -> None:
         """Raise: nothing comes in here."""
         raise SpoolError(f"{foreign.place} was read by a process that has nowhere to keep it")

@@ -13,8 +13,17 @@ from bus.domain.health.progress import Progress, worst
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.ports.transport import Accepting, Consumer, Counting, Held, Judging, Lag, Publisher, Transport
-from bus.sentences import Said, Sentence, sentence
+from bus.ports.transport import (
+    AcceptingTransport,
+    Consumer,
+    CountingTransport,
+    HeldMessages,
+    Lag,
+    ProgressTransport,
+    Publisher,
+    Transport,
+)
+from bus.sentences import AnyText, LocalizedText, localized
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
 
@@ -73,7 +82,9 @@ class TransportRouter:
     def __init__(self, transports: Iterable[Transport], clock: Clock, handover: Publisher | None = None) -> None:
         self._transports = {transport.name: transport for transport in transports}
         self._publishers: dict[str, Publisher] = {**self._transports}
-        self._accepting = {name: found for name, found in self._transports.items() if isinstance(found, Accepting)}
+        self._accepting = {
+            name: found for name, found in self._transports.items() if isinstance(found, AcceptingTransport)
+        }
         self._handover = handover
         if handover is not None:
             self._publishers[handover.name] = handover
@@ -98,7 +109,7 @@ class TransportRouter:
         """Return what publishes a destination's messages; without its broker's servers, the fallback."""
         return self._publishers.get(destination.carrier) or self.fallback
 
-    def accepting(self, destination: Destination) -> Accepting | None:
+    def accepting(self, destination: Destination) -> AcceptingTransport | None:
         """Return the destination's transport when its queue is in this process."""
         return self._accepting.get(destination.carrier)
 
@@ -112,12 +123,12 @@ class TransportRouter:
         publisher = self._publishers.get(destination.carrier)
         if publisher is None:
             raise InvalidMessage(
-                sentence(
+                localized(
                     "transport {transport} is not set up here; there are: {transports}",
                     transport=destination.carrier,
                     transports=", ".join(self._publishers),
                 ),
-                hint=sentence("name its servers in the configuration: docs/configuration.md"),
+                hint=localized("name its servers in the configuration: docs/configuration.md"),
                 field="transport",
             )
         try:
@@ -144,20 +155,20 @@ class TransportRouter:
 
     def progress(self) -> Mapping[tuple[str, str], Progress]:
         """Return how each subscription's messages are worked off, as its worst transport."""
-        return worst(found.progress() for found in self._transports.values() if isinstance(found, Judging))
+        return worst(found.progress() for found in self._transports.values() if isinstance(found, ProgressTransport))
 
-    def held(self) -> dict[tuple[str, str, str], Held]:
+    def held(self) -> dict[tuple[str, str, str], HeldMessages]:
         """Return by destination, subscription and transport what brokers hold that tell its states apart."""
         return {
             (*key, name): found
             for name, transport in self._transports.items()
-            if isinstance(transport, Counting)
+            if isinstance(transport, CountingTransport)
             for key, found in transport.held().items()
         }
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each cluster and each destination's queues, by name; empty text for none."""
-        found: dict[str, Said] = {
+        found: dict[str, AnyText] = {
             cluster: text for publisher in self._publishers.values() for cluster, text in publisher.conditions().items()
         }
         for place, error in self._troubles.items():
@@ -323,8 +334,8 @@ class TransportRouter:
         self._removals.discard(removal)
 
 
-def _is_foreign(records: int) -> Sentence:
-    return sentence(
+def _is_foreign(records: int) -> LocalizedText:
+    return localized(
         "{count} messages wait for a subscription that the configuration lacks; "
         "make it again to have them delivered, or drop them with bus doctor --accept-empty-store",
         count=records,

@@ -15,7 +15,7 @@ from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
 from bus.network.error_texts import error_text
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
 
@@ -28,7 +28,7 @@ _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Seve
 class ChannelNotifier(Protocol):
     """Tells channels."""
 
-    async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:
+    async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> AnyText:
         """Return why a channel has not taken what it was told; empty once it has. ``severity`` None is good news."""
         ...
 
@@ -57,13 +57,15 @@ class AppriseSending:
             raise ConfigurationError(f"Apprise does not start: {error}") from error
         if said.isdigit():
             raise ConfigurationError(
-                sentence("the URL of alarm_channels.{name} is not supported by Apprise", name=channels[int(said)].name),
-                hint=sentence("see docs/alarms.md for examples: slack://, mailto://, json://, ..."),
+                localized(
+                    "the URL of alarm_channels.{name} is not supported by Apprise", name=channels[int(said)].name
+                ),
+                hint=localized("see docs/alarms.md for examples: slack://, mailto://, json://, ..."),
             )
         if said:
             raise ConfigurationError(f"Apprise does not start: {said}")
 
-    async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> Said:
+    async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> AnyText:
         """Tell one; what it does not say itself is told as not taken."""
         notification = msgspec.json.encode(Notification(channel.url, text.title, text.body, _KINDS[severity]))
         try:
@@ -71,18 +73,18 @@ class AppriseSending:
                 *_COMMAND, "notify", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError as error:  # no descriptor or memory for it
-            return sentence("it failed: {error}", error=error_text(error))
+            return localized("it failed: {error}", error=error_text(error))
         try:
             async with asyncio.timeout(WITHIN):
                 said = (await process.communicate(notification))[0].decode("utf-8", "replace")
         except TimeoutError:
-            return sentence("it did not answer within {seconds} s", seconds=f"{WITHIN:g}")
+            return localized("it did not answer within {seconds} s", seconds=f"{WITHIN:g}")
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            return sentence("it failed: {error}", error=f"its process ended with {process.returncode}")
+            return localized("it failed: {error}", error=f"its process ended with {process.returncode}")
         if said == NOT_ACCEPTED:
-            return sentence("its service did not take it")
-        return sentence("it failed: {error}", error=said) if said else ""
+            return localized("its service did not take it")
+        return localized("it failed: {error}", error=said) if said else ""

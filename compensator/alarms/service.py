@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.bootstrap import Context, Introspection, Offers, open_health
+from bus.bootstrap import Context, Introspection, RoleServices, open_health
 from bus.cluster.alarm_documents import WATCHER, AlarmDocuments
 from bus.domain.health.facts import Facts
 from bus.observing.brokers import BrokerWatch
 from bus.observing.configured import channels_of, rulebook_of
-from bus.observing.observatory import Observatory
+from bus.observing.observatory import ClusterStatus
 from bus.observing.stores import StoreWatch
 from bus.stores.rollups import RollupReader
 from compensator.alarms.kept import KeptWatch, WatchFile
@@ -28,12 +28,12 @@ class AlarmsService:
         A channel, a rule or a management plugin of the settings cannot be used.
     """
 
-    def __init__(self, context: Context, offered: Offers) -> None:
+    def __init__(self, context: Context, offered: RoleServices) -> None:
         settings, clock = context.settings, context.clock
         book, channels = rulebook_of(settings), channels_of(settings)
         sending = AppriseSending(channels)
         rollups = RollupReader(context.store, clock)
-        observatory = Observatory(context, Introspection(context, offered), rollups, book)
+        observatory = ClusterStatus(context, Introspection(context, offered), rollups, book)
         documents, pages = AlarmDocuments(context.store), settings.public_url.rstrip("/")
         kept = KeptWatch(documents, WatchFile(settings.data))
 
@@ -52,7 +52,7 @@ class AlarmsService:
         self._own_events = OwnEventSender(own_events, receivers, settings.api_key, is_first, clock)
         self._trials = Trials(documents, channels, sending, lambda: self._watcher.is_telling, clock, pages)
         self._brokers = BrokerWatch(open_health(settings), is_first, clock)
-        own = Offers(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
+        own = RoleServices(conditions={"alarms": lambda: self._watcher.trouble}, meters=(self._watcher.measure,))
         self._store = StoreWatch(context.store, is_first, clock)
         self.offers = own | self._brokers.offers | self._store.offers
 

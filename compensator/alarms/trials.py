@@ -15,7 +15,7 @@ from bus.domain.health.channels import Channel
 from bus.domain.times import HOUR
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry.outage import Outage
 from compensator.alarms.sending import ChannelNotifier
 from compensator.alarms.texts import trial
@@ -64,11 +64,11 @@ class Trials:
             results = {one.name: error for one, error in zip(wanted, said, strict=True)}
             if asked.channel and not wanted:
                 names = ", ".join(one.name for one in self._channels) or "-"
-                error = sentence("there is no such channel; there are: {names}", names=names)
+                error = localized("there is no such channel; there are: {names}", names=names)
                 results = {asked.channel: error}
             await self._documents.end_trial(id_, msgspec.structs.replace(asked, results=results))
         elif self._clock.now() - asked.at > HOUR:
             await self._documents.end_trial(id_, None)
 
-    async def _try(self, channel: Channel, asked: Trial) -> Said:
+    async def _try(self, channel: Channel, asked: Trial) -> AnyText:
         return await self._sending.tell(channel, trial(asked.by, self._pages), Severity.INFO)

@@ -13,13 +13,13 @@ import msgspec
 from bus.domain.health.alarms import alarms, is_known
 from bus.domain.health.channels import Channel, Notice, notice
 from bus.domain.health.facts import Facts
-from bus.domain.health.incidents import Incident, Told, Watch, advance
+from bus.domain.health.incidents import Incident, Notification, Watch, advance
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.identity import new_id
 from bus.domain.own_events import CODE
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from bus.stores.own_events import OwnEvents
 from bus.telemetry import metrics
 from bus.transports.backoff import Backoff
@@ -88,7 +88,7 @@ class Watcher:
         self._cut_off_since: float | None = None
         self._looked_at = float("-inf")
         self._read_at: tuple[int, float] | None = None
-        self._failures: dict[str, tuple[int, Said]] = {}
+        self._failures: dict[str, tuple[int, AnyText]] = {}
 
     @property
     def is_telling(self) -> bool:
@@ -100,10 +100,10 @@ class Watcher:
         return since is not None and self._clock.monotonic() - since > _CUT_OFF
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Which channels do not take what they are told, and why; empty for none."""
         return joined(
-            sentence("channel {name}: {error}", name=name, error=error)
+            localized("channel {name}: {error}", name=name, error=error)
             for name, (count, error) in self._failures.items()
             if count >= _TROUBLED
         )
@@ -214,7 +214,7 @@ class Watcher:
         if error:
             return False
         current = self._watch.incidents.get(incident.id, incident)
-        told = Told(self._clock.now(), incident.severity, due is Notice.OVER)
+        told = Notification(self._clock.now(), incident.severity, due is Notice.OVER)
         self._change(
             msgspec.structs.replace(
                 current,
@@ -237,7 +237,7 @@ class Watcher:
             else:
                 await self._clock.sleep(_TURN)
 
-    def _note(self, channel: Channel, error: Said) -> None:
+    def _note(self, channel: Channel, error: AnyText) -> None:
         metrics.ALARM_NOTICES.labels(channel.name, "failed" if error else "taken").inc()
         if error:
             count = self._failures.get(channel.name, (0, ""))[0] + 1

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bus.bootstrap import Context, Offers
+from bus.bootstrap import Context, RoleServices
 from bus.bootstrap.identity import gone_from, hold_gone
 from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.sending.drain import drain
@@ -43,7 +43,7 @@ class SweeperService:
     within ``sweep_idle`` is left alone, since its process may be about to come back.
     """
 
-    def __init__(self, context: Context, _: Offers) -> None:
+    def __init__(self, context: Context, _: RoleServices) -> None:
         self._context = context
         named = [Path(part.strip()) for part in context.settings.sweep.split(",") if part.strip()]
         self._roots = named or [context.settings.data]
@@ -51,7 +51,7 @@ class SweeperService:
         self._stopping = threading.Event()
         self._orphans = OrphanReport()
         self._live: list[ProducerFigures] = []
-        self.offers = Offers(
+        self.offers = RoleServices(
             swept=tuple(str(root.absolute()) for root in self._roots),
             orphans=lambda: self._orphans.orphans,
             producers=(lambda: self._live,),

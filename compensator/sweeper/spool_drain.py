@@ -17,7 +17,7 @@ from bus.errors import StoreError
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
 from bus.spool import is_live
 from bus.spool.retire import remove
@@ -128,7 +128,9 @@ class SpoolDrain:
         later = [(record, message) for record, message in messages if message.deliver_at > now]
         await self._store.compensate([due_row(message) for _, message in later])
         soon = [
-            (record, Outgoing(message, record.payload)) for record, message in messages if message.deliver_at <= now
+            (record, OutgoingMessage(message, record.payload))
+            for record, message in messages
+            if message.deliver_at <= now
         ]
         safe = [record for record, _ in later]
         await self._publisher.publish(

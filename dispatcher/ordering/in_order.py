@@ -14,10 +14,10 @@ import msgspec
 
 from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Ordering
-from bus.domain.ordering.key_order import NEVER, Held, KeyOrder, Wanted
+from bus.domain.ordering.key_order import NEVER, BlockedKey, KeyOrder, WantedRows
 from bus.domain.subscription import Subscription
 from bus.errors import StoreError
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.telemetry.outage import Outage
 from bus.waits import first_of
 from dispatcher.dependencies import Dependencies
@@ -98,7 +98,7 @@ class InOrder:
         """Whether half of the window is to be left to rows, which are older than what the transport has."""
         return self._order.is_wanting
 
-    def take(self, item: Incoming) -> None:
+    def take(self, item: IncomingMessage) -> None:
         """Take what came by the transport."""
         key, since = self._ordering.key_of(item.message.key), self._dependencies.clock.now()
         if key is None:
@@ -248,7 +248,7 @@ class InOrder:
                 return  # whoever has the destination may have read before which rows there are
             self._pending.ack(self._order.stored(chosen))
 
-    async def _load(self, wanted: Wanted) -> None:
+    async def _load(self, wanted: WantedRows) -> None:
         """Read the next rows of a key, but those whose delivery is finished."""
         store, rows = self._dependencies.store, list[Compensation]()
         try:
@@ -280,7 +280,7 @@ class InOrder:
         wait = min(row.due_at - self._dependencies.clock.now(), row.due_at - row.set_at) / 1000
         return self._dependencies.clock.monotonic() + wait if row.attempts and wait > 0 else 0.0
 
-    async def _ask(self, held: Held[PendingDelivery]) -> None:
+    async def _ask(self, held: BlockedKey[PendingDelivery]) -> None:
         """See whether a person has resent or set aside what holds up a key."""
         entry = held.by
         trace = await self._dependencies.store.trace(entry.delivery.message.id)

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 
 from bus.domain.routing.answers import Answer, Peer, Unreadable, opened
-from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
+from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 from bus.domain.routing.rooms import Access
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from lookup.cluster import Cluster
 from lookup.nsqlookupd import LookupUnavailable, NsqlookupdClient
 
@@ -89,7 +89,7 @@ class _Stats(msgspec.Struct):
 class _Node(NamedTuple):
     address: str
     stats: _Stats | None
-    trouble: Said
+    trouble: AnyText
 
 
 class Evidence:
@@ -98,7 +98,9 @@ class Evidence:
     def __init__(self, client: NsqlookupdClient) -> None:
         self._client = client
 
-    async def look(self, cluster: Cluster | None, name: str, topic: str, known: Collection[str] = ()) -> Sight:
+    async def look(
+        self, cluster: Cluster | None, name: str, topic: str, known: Collection[str] = ()
+    ) -> TopicObservation:
         """Return a topic in a cluster; whatever could not be asked is told in it.
 
         Parameters
@@ -107,20 +109,22 @@ class Evidence:
             ``HOST:HTTP_PORT`` of stock nsqds that had the topic once: they are asked as well.
         """
         if cluster is None:
-            return Sight(cluster=name, unknown=(sentence("{name} is no cluster of this proxy's file", name=name),))
+            return TopicObservation(
+                cluster=name, unknown=(localized("{name} is no cluster of this proxy's file", name=name),)
+            )
         try:
             answer = await cluster.lookup(topic, Access.READ, with_meta=True)
         except LookupUnavailable as error:
-            return Sight(cluster=name, unknown=(error.said,))
+            return TopicObservation(cluster=name, unknown=(error.said,))
         if answer.is_partitioned:
             return await self._partitions(name, topic, answer)
-        unknown = [sentence("the nsqlookupds of {name} have just come back", name=name)] if cluster.is_settling else []
+        unknown = [localized("the nsqlookupds of {name} have just come back", name=name)] if cluster.is_settling else []
         addresses = dict.fromkeys((*(address_of(peer) for peer in answer.producers), *known))
         nodes = await self._ask(addresses, topic)
         parts = tuple(
             part for node in nodes if node.stats is not None for part in _stock(node.address, node.stats, topic)
         )
-        return Sight(
+        return TopicObservation(
             cluster=name,
             is_fork=cluster.is_fork,
             exists=bool(parts),
@@ -129,7 +133,7 @@ class Evidence:
             unknown=(*unknown, *(node.trouble for node in nodes if node.trouble)),
         )
 
-    async def _partitions(self, name: str, topic: str, answer: Answer) -> Sight:
+    async def _partitions(self, name: str, topic: str, answer: Answer) -> TopicObservation:
         """Return a topic of the fork, each partition as its leader has it."""
         meta, leaders = answer.meta or {}, answer.partitions or {}
         count = _number(meta.get("partition_num"))
@@ -145,11 +149,11 @@ class Evidence:
                 parts.append(part)
             elif node is None or not node.trouble:
                 unknown.append(
-                    sentence(
+                    localized(
                         "partition {number} of {topic} has no leader on {name}", number=number, topic=topic, name=name
                     )
                 )
-        return Sight(
+        return TopicObservation(
             cluster=name,
             is_fork=True,
             exists=bool(count),
@@ -171,7 +175,7 @@ class Evidence:
         except LookupUnavailable as error:
             return _Node(address, None, error.said)
         except (Unreadable, msgspec.ValidationError) as error:
-            said = sentence("http://{address} tells no statistics: {error}", address=address, error=str(error))
+            said = localized("http://{address} tells no statistics: {error}", address=address, error=str(error))
             return _Node(address, None, said)
 
 

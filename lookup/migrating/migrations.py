@@ -15,7 +15,7 @@ from bus.domain.routing.migration import Migration, refuse_second
 from bus.domain.routing.rooms import Route
 from bus.errors import Conflict, NotFound
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.stores.snapshot import NOTE, Snapshot, read_kept
 
 _log = logging.getLogger(__name__)
@@ -87,8 +87,8 @@ class Migrations:
         """Return one; raises ``NotFound``."""
         if migration_id not in self._found:
             raise NotFound(
-                sentence("there is no migration {id}", id=repr(migration_id)),
-                hint=sentence("see which there are: {command}", command="bus lookup status"),
+                localized("there is no migration {id}", id=repr(migration_id)),
+                hint=localized("see which there are: {command}", command="bus lookup status"),
             )
         return self._found[migration_id][0]
 
@@ -207,14 +207,14 @@ def number_of(migration: Migration) -> int:
     return int(migration.id.rpartition("-")[2])
 
 
-def unconfirmed(migration: Migration, said: Mapping[str, ProxyConfirmation | None]) -> list[Said]:
+def unconfirmed(migration: Migration, said: Mapping[str, ProxyConfirmation | None]) -> list[AnyText]:
     """Return which proxies do not say that they have a migration's step in force."""
-    missing: list[Said] = []
+    missing: list[AnyText] = []
     for name, one in said.items():
         if one is not None and migration.id in one.elsewhere:
-            missing.append(sentence("the proxy {name} has another route for it in its file", name=name))
+            missing.append(localized("the proxy {name} has another route for it in its file", name=name))
         elif one is None or one.turns.get(migration.id) != migration.turn:
-            missing.append(sentence("the proxy {name} has not said that it answers so", name=name))
+            missing.append(localized("the proxy {name} has not said that it answers so", name=name))
     return missing
 
 
@@ -240,6 +240,6 @@ def _confirmed(document: Document) -> ProxyConfirmation | None:
 
 def _changed(migration: Migration) -> Conflict:
     return Conflict(
-        sentence("{id} was changed meanwhile; nothing was changed here", id=migration.id),
-        hint=sentence("look at it again: {command}", command=f"bus lookup status {migration.id}"),
+        localized("{id} was changed meanwhile; nothing was changed here", id=migration.id),
+        hint=localized("look at it again: {command}", command=f"bus lookup status {migration.id}"),
     )

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.cluster.member import Member
-from bus.domain.routing.evidence import Sight, Timed, Watch
+from bus.domain.routing.evidence import IdleObservation, TopicObservation, Watch
 from bus.domain.routing.migration import Migration, know, settle, take
-from bus.domain.routing.needs import Seen, lacks, waits_for
+from bus.domain.routing.needs import StepEvidence, lacks, waits_for
 from bus.domain.routing.steps import Side
 from bus.errors import Conflict, StoreError
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations, ProxyConfirmation, is_home, unconfirmed
@@ -29,8 +29,8 @@ EVERY: Final = 1.0
 class MigrationState(NamedTuple):
     """What this process saw last of a migration, and why something could not be made; empty when all could."""
 
-    seen: Seen
-    trouble: Said = ""
+    seen: StepEvidence
+    trouble: AnyText = ""
 
 
 class _MigrationWatch:
@@ -40,9 +40,9 @@ class _MigrationWatch:
         self.watches = {side: Watch() for side in Side}
         self.turn = 0
         self.since: float | None = None
-        self.trouble: Said = ""
+        self.trouble: AnyText = ""
 
-    def in_force(self, turn: int, missing: Sequence[Said], now: float) -> float:
+    def in_force(self, turn: int, missing: Sequence[AnyText], now: float) -> float:
         """Return for how many seconds all proxies have had this turn in force."""
         if missing or turn != self.turn:
             self.turn, self.since = turn, None
@@ -125,12 +125,12 @@ class Migrator:
             if isinstance(found, BaseException):
                 raise found
 
-    async def _confirmations(self) -> Mapping[str, ProxyConfirmation | None] | Said:
+    async def _confirmations(self) -> Mapping[str, ProxyConfirmation | None] | AnyText:
         """Return what all proxies say; or why that is not known."""
         try:
             return await self._migrations.confirmed()
         except StoreError as error:
-            return sentence("the store is away: {error}", error=str(error))
+            return localized("the store is away: {error}", error=str(error))
 
     async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -155,7 +155,9 @@ class Migrator:
                 turns[one.id] = one.turn
         return ProxyConfirmation(self._me().started_at, turns, frozenset(elsewhere), frozenset(at_home))
 
-    async def _move(self, migration: Migration, said: Mapping[str, ProxyConfirmation | None] | Said, at: float) -> None:
+    async def _move(
+        self, migration: Migration, said: Mapping[str, ProxyConfirmation | None] | AnyText, at: float
+    ) -> None:
         """Look at one migration, by what all proxies said at a moment (monotonic seconds)."""
         missing = unconfirmed(migration, said) if isinstance(said, Mapping) else [said]
         if migration.has_ended:
@@ -164,7 +166,7 @@ class Migrator:
             return
         watching = self._watching.setdefault(migration.id, _MigrationWatch())
         source, target = await asyncio.gather(*(self._look(migration, watching.watches[side], side) for side in Side))
-        seen = Seen(source, target, tuple(missing), watching.in_force(migration.turn, missing, at))
+        seen = StepEvidence(source, target, tuple(missing), watching.in_force(migration.turn, missing, at))
         self._known[migration.id] = MigrationState(seen, watching.trouble)
         watching.trouble = await self._prepare(migration, seen)
         after = know_nodes(migration, seen)
@@ -173,16 +175,16 @@ class Migrator:
         if after != migration:
             await self._replace(migration, after)
 
-    async def _look(self, migration: Migration, watch: Watch, side: Side) -> Timed:
+    async def _look(self, migration: Migration, watch: Watch, side: Side) -> IdleObservation:
         began = self._clock.monotonic()
         return watch.note(await self._sight(migration, side), began, self._clock.monotonic())
 
-    async def _sight(self, migration: Migration, side: Side) -> Sight:
+    async def _sight(self, migration: Migration, side: Side) -> TopicObservation:
         name = migration.cluster(side)
         known = migration.nodes.get(name, ())
         return await self._evidence.look(self._routing.clusters.get(name), name, migration.topic, known)
 
-    async def _prepare(self, migration: Migration, seen: Seen) -> Said:
+    async def _prepare(self, migration: Migration, seen: StepEvidence) -> AnyText:
         """Make what a cluster lacks, and return why that does not go; empty when it does."""
         side = migration.rule.prepares
         if side is None or migration.paused or not lacks(migration, seen, side):
@@ -206,7 +208,7 @@ class Migrator:
             _log.info("%s is at %s now, after %s", after.id, after.step, before.step)
 
 
-def know_nodes(migration: Migration, seen: Seen) -> Migration:
+def know_nodes(migration: Migration, seen: StepEvidence) -> Migration:
     """Return it with the stock nsqds that have the topic."""
     for timed in (seen.source, seen.target):
         if timed.sight.meta is None:

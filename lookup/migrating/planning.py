@@ -6,14 +6,14 @@ import asyncio
 import math
 from typing import Final, NamedTuple
 
-from bus.domain.routing.evidence import Sight, Timed
+from bus.domain.routing.evidence import IdleObservation, TopicObservation
 from bus.domain.routing.migration import LONGEST, MOST_PARTITIONS, SHORTEST, USUAL, Migration, begin
-from bus.domain.routing.needs import Seen, waits_for
+from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import Kind
 from bus.errors import InvalidMessage, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import know_nodes
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 
     migration: Migration
     makes: list[Change]
-    missing: list[Said]
+    missing: list[AnyText]
 
 
 class MigrationPlanner:
@@ -74,8 +74,8 @@ class MigrationPlanner:
         _check_source(wanted.topic, source)
         if target.is_fork is None:
             raise TransportUnavailable(
-                sentence("no response from {name}; nothing was started", name=wanted.to),
-                hint=sentence("start its nsqlookupds first: the topic depends on their version"),
+                localized("no response from {name}; nothing was started", name=wanted.to),
+                hint=localized("start its nsqlookupds first: the topic depends on their version"),
             )
         kind = _kind(wanted, source, target)
         migration = begin(
@@ -90,7 +90,11 @@ class MigrationPlanner:
             now=self._clock.now(),
             nodes={},
         )
-        seen = Seen(Timed(source, math.inf, math.inf), Timed(target, math.inf, math.inf), in_force_for=math.inf)
+        seen = StepEvidence(
+            IdleObservation(source, math.inf, math.inf),
+            IdleObservation(target, math.inf, math.inf),
+            in_force_for=math.inf,
+        )
         makes, trouble = await self._makes(migration, source, target)
         missing = waits_for(migration, seen)
         return Plan(know_nodes(migration, seen), makes, [*missing, *([trouble] if trouble else [])])
@@ -99,26 +103,30 @@ class MigrationPlanner:
         """Return the topic's route, from which it can be moved to the cluster that is named."""
         before = self._routing.usual(wanted.topic)
         if before is None or not before.produce:
-            raise _invalid("topic", sentence("{topic} has no route in the file of this proxy", topic=wanted.topic))
+            raise _invalid("topic", localized("{topic} has no route in the file of this proxy", topic=wanted.topic))
         source = before.produce[0]
         if wanted.to not in self._routing.clusters:
             known = ", ".join(self._routing.clusters)
             raise _invalid(
-                "to", sentence("{name} is no cluster; there are: {known}", name=repr(wanted.to), known=known)
+                "to", localized("{name} is no cluster; there are: {known}", name=repr(wanted.to), known=known)
             )
         if wanted.to == source:
-            raise _invalid("to", sentence("{topic} is produced to {name} already", topic=wanted.topic, name=source))
+            raise _invalid("to", localized("{topic} is produced to {name} already", topic=wanted.topic, name=source))
         if source not in before.consume:
             raise _invalid(
                 "topic",
-                sentence("{topic} is produced to {name}, and not consumed from there", topic=wanted.topic, name=source),
+                localized(
+                    "{topic} is produced to {name}, and not consumed from there", topic=wanted.topic, name=source
+                ),
             )
         return before
 
-    async def _look(self, name: str, topic: str) -> Sight:
+    async def _look(self, name: str, topic: str) -> TopicObservation:
         return await self._evidence.look(self._routing.clusters.get(name), name, topic)
 
-    async def _makes(self, migration: Migration, source: Sight, target: Sight) -> tuple[list[Change], Said]:
+    async def _makes(
+        self, migration: Migration, source: TopicObservation, target: TopicObservation
+    ) -> tuple[list[Change], AnyText]:
         """Return what is made on the target first, and why nothing can be."""
         cluster = self._routing.clusters[migration.target]
         if not target.is_whole:
@@ -129,44 +137,44 @@ class MigrationPlanner:
             return [], error.said
 
 
-def _check_source(topic: str, source: Sight) -> None:
+def _check_source(topic: str, source: TopicObservation) -> None:
     if not source.is_whole:
         raise TransportUnavailable(
-            sentence(
+            localized(
                 "the description of the topic by {name} is incomplete: {why}; nothing was started",
                 name=source.cluster,
                 why=joined(source.unknown),
             ),
-            hint=sentence("bring its nsqds back first: what waits there could not be seen to be delivered"),
+            hint=localized("bring its nsqds back first: what waits there could not be seen to be delivered"),
         )
     if not source.exists:
-        raise _invalid("topic", sentence("{name} has no topic {topic}", name=source.cluster, topic=topic))
+        raise _invalid("topic", localized("{name} has no topic {topic}", name=source.cluster, topic=topic))
 
 
-def _kind(wanted: MigrationRequest, source: Sight, target: Sight) -> Kind:
+def _kind(wanted: MigrationRequest, source: TopicObservation, target: TopicObservation) -> Kind:
     kind = wanted.kind or (Kind.ORDERED if source.is_ordered else Kind.UNORDERED)
     if kind is Kind.UNORDERED and source.is_ordered:
-        raise _invalid("kind", sentence("{topic} is ordered: unordered would break its order", topic=wanted.topic))
+        raise _invalid("kind", localized("{topic} is ordered: unordered would break its order", topic=wanted.topic))
     if kind is Kind.EXPANSION and not source.is_fork:
-        raise _invalid("kind", sentence("stock NSQ has no partitions: {name} has no need of it", name=source.cluster))
+        raise _invalid("kind", localized("stock NSQ has no partitions: {name} has no need of it", name=source.cluster))
     if not target.is_fork and (kind is Kind.EXPANSION or source.is_ordered):
-        raise _invalid("to", sentence("{name} is stock NSQ, without order and partitions", name=wanted.to))
+        raise _invalid("to", localized("{name} is stock NSQ, without order and partitions", name=wanted.to))
     return kind
 
 
-def _partitions(wanted: MigrationRequest, kind: Kind, source: Sight, target: Sight) -> int:
+def _partitions(wanted: MigrationRequest, kind: Kind, source: TopicObservation, target: TopicObservation) -> int:
     if kind is not Kind.EXPANSION:
         if target.is_fork and not source.is_fork:
             return _on_the_fork(wanted.partitions, target.partitions)
         if wanted.partitions is not None:
             raise _invalid(
-                "partitions", sentence("only an expansion, or a move from stock NSQ to the fork, sets the partitions")
+                "partitions", localized("only an expansion, or a move from stock NSQ to the fork, sets the partitions")
             )
         return source.partitions if target.is_fork else 0
     if wanted.partitions is None or not source.partitions < wanted.partitions <= MOST_PARTITIONS:
         raise _invalid(
             "partitions",
-            sentence(
+            localized(
                 "an expansion needs a number of partitions above {count}, at most {most}",
                 count=source.partitions,
                 most=MOST_PARTITIONS,
@@ -182,7 +190,7 @@ def _on_the_fork(partitions: int | None, present: int) -> int:
     if not max(1, present) <= partitions <= MOST_PARTITIONS:
         raise _invalid(
             "partitions",
-            sentence("the topic has {least} to {most} partitions there", least=max(1, present), most=MOST_PARTITIONS),
+            localized("the topic has {least} to {most} partitions there", least=max(1, present), most=MOST_PARTITIONS),
         )
     return partitions
 
@@ -192,14 +200,14 @@ def _interval(wanted: MigrationRequest) -> float:
     if not SHORTEST <= interval <= LONGEST:
         raise _invalid(
             "interval",
-            sentence("it is from {shortest} to {longest} seconds", shortest=f"{SHORTEST:g}", longest=f"{LONGEST:g}"),
+            localized("it is from {shortest} to {longest} seconds", shortest=f"{SHORTEST:g}", longest=f"{LONGEST:g}"),
         )
     return interval
 
 
-def _invalid(field: str, why: Said) -> InvalidMessage:
+def _invalid(field: str, why: AnyText) -> InvalidMessage:
     return InvalidMessage(
-        sentence("nothing was begun: {why}", why=why),
-        hint=sentence("see the clusters and topics of the file in BUS_LOOKUP_CONFIG, and docs/lookup.md"),
+        localized("nothing was begun: {why}", why=why),
+        hint=localized("see the clusters and topics of the file in BUS_LOOKUP_CONFIG, and docs/lookup.md"),
         field=field,
     )

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from bus.domain.routing.answers import Unreadable, opened
-from bus.domain.routing.evidence import Sight
-from bus.sentences import Said, sentence
+from bus.domain.routing.evidence import TopicObservation
+from bus.sentences import AnyText, localized
 from lookup.cluster import Cluster
 from lookup.migrating.evidence import WITHIN, address_of
 from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient
@@ -35,10 +35,10 @@ class Change(NamedTuple):
         return f"{self.path}?{urlencode(self.query)}"
 
     @property
-    def said(self) -> Said:
+    def said(self) -> AnyText:
         """What it does, for people."""
-        where = self.node or sentence("the leading nsqlookupd")
-        return sentence("POST {target} to {where}", target=self.target, where=where)
+        where = self.node or localized("the leading nsqlookupd")
+        return localized("POST {target} to {where}", target=self.target, where=where)
 
 
 class Preparation:
@@ -47,7 +47,9 @@ class Preparation:
     def __init__(self, client: NsqlookupdClient) -> None:
         self._client = client
 
-    async def plan(self, cluster: Cluster, topic: str, partitions: int, own: Sight, other: Sight) -> list[Change]:
+    async def plan(
+        self, cluster: Cluster, topic: str, partitions: int, own: TopicObservation, other: TopicObservation
+    ) -> list[Change]:
         """Return what is to be made next in ``cluster``, so that it has what ``other`` has; nothing when it has.
 
         What comes after these is only known once they are made.
@@ -74,7 +76,7 @@ class Preparation:
             if channel not in part.names
         ]
 
-    async def make(self, cluster: Cluster, changes: list[Change]) -> Said:
+    async def make(self, cluster: Cluster, changes: list[Change]) -> AnyText:
         """Make them, and return what was refused first; empty when nothing was."""
         for change in changes:
             try:
@@ -82,7 +84,7 @@ class Preparation:
             except LookupUnavailable as error:
                 return error.said
             if answered.status >= _FAILURE:
-                return sentence(
+                return localized(
                     "{cluster} refuses {target}: {why}",
                     cluster=cluster.name,
                     target=change.target,
@@ -95,13 +97,15 @@ class Preparation:
             return await self._client.ask(change.node, change.target, within=WITHIN, method="POST")
         return await cluster.change("POST", change.target, "")
 
-    async def _plan_stock(self, cluster: Cluster, topic: str, own: Sight, other: Sight) -> list[Change]:
+    async def _plan_stock(
+        self, cluster: Cluster, topic: str, own: TopicObservation, other: TopicObservation
+    ) -> list[Change]:
         """Return topics and channels for all nsqds, for a topic is on each that somebody writes to."""
         if own.exists and not own.lacking(other.channels):
             return []
         nodes = await self._nodes(cluster)
         if not nodes:
-            raise LookupUnavailable(sentence("cluster {name} has no nsqd", name=cluster.name))
+            raise LookupUnavailable(localized("cluster {name} has no nsqd", name=cluster.name))
         topics = [Change("/topic/create", {"topic": topic}, node) for node in nodes]
         return topics + [
             Change("/channel/create", {"topic": topic, "channel": channel}, node)
@@ -113,11 +117,11 @@ class Preparation:
         try:
             found = [opened(one.content) for one in await cluster.ask("/nodes")]
         except Unreadable as error:
-            raise LookupUnavailable(sentence("cluster {name} does not report its nsqds", name=cluster.name)) from error
+            raise LookupUnavailable(localized("cluster {name} does not report its nsqds", name=cluster.name)) from error
         return list(dict.fromkeys(address_of(peer) for one in found for peer in one.get("producers") or ()))
 
 
-def _creation(topic: str, partitions: int, other: Sight) -> dict[str, str | int]:
+def _creation(topic: str, partitions: int, other: TopicObservation) -> dict[str, str | int]:
     meta: Mapping[str, Any] = other.meta or {}
     replicas = meta.get("replica")
     found: dict[str, str | int] = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from bus.domain.routing.evidence import Timed
+from bus.domain.routing.evidence import IdleObservation
 from bus.domain.routing.migration import Migration
-from bus.domain.routing.needs import Seen, waits_for
+from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.steps import RULES, Step
 from bus.domain.times import format_time
-from bus.sentences import Said, sentence, sentence_of
+from bus.sentences import AnyText, localized, localized_text_of
 from lookup.migrating.migrator import MigrationState
 from lookup.migrating.planning import Plan
 
@@ -40,7 +40,7 @@ def shown(migration: Migration, known: MigrationState | None, now: int) -> Shown
         "consume": migration.route.consume,
         "steps": [one["step"] for one in _steps(migration)],
         "waits": [str(one) for one in _waits(migration, known)],
-        "waits_text": [sentence_of(one) for one in _waits(migration, known)],
+        "waits_text": [localized_text_of(one) for one in _waits(migration, known)],
         "trouble": str(known.trouble) if known is not None else "",
         "risk": migration.rule.risk,
         "can_roll_back": migration.rule.back is not None,
@@ -67,11 +67,11 @@ def shown_plan(plan: Plan) -> Shown:
     }
 
 
-def _waits(migration: Migration, known: MigrationState | None) -> list[Said]:
+def _waits(migration: Migration, known: MigrationState | None) -> list[AnyText]:
     if migration.has_ended:
         return []
     if known is None:
-        return [sentence("nothing was looked at yet")]
+        return [localized("nothing was looked at yet")]
     return waits_for(migration, known.seen)
 
 
@@ -87,11 +87,11 @@ def _steps(migration: Migration) -> list[Shown]:
         step = following
 
 
-def _evidence(seen: Seen) -> Shown:
+def _evidence(seen: StepEvidence) -> Shown:
     return {"source": _side(seen.source), "target": _side(seen.target), "in_force_for": _seconds(seen.in_force_for)}
 
 
-def _side(timed: Timed) -> Shown:
+def _side(timed: IdleObservation) -> Shown:
     sight = timed.sight
     channels = [channel for part in sight.parts for channel in part.channels]
     return {
@@ -115,5 +115,5 @@ def _seconds(value: float) -> float | None:
     return round(value, 1) if math.isfinite(value) else None
 
 
-def _texts(said: list[Said] | tuple[Said, ...]) -> list[str]:
+def _texts(said: list[AnyText] | tuple[AnyText, ...]) -> list[str]:
     return [str(one) for one in said]

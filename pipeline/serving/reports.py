@@ -5,7 +5,18 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import Any
 
-from bus.domain.pipelines import MOST_BARS, MOST_FOUND, MOST_GAPS, MOST_NAME, Bar, Found, Gap, Hop, ProofReport, Verdict
+from bus.domain.pipelines import (
+    MOST_BARS,
+    MOST_FOUND,
+    MOST_GAPS,
+    MOST_NAME,
+    Bar,
+    Gap,
+    Hop,
+    MissingDelivery,
+    ProofReport,
+    Verdict,
+)
 from bus.domain.times import format_time
 from pipeline.jobs.reconcile import Plan
 from pipeline.reports import summary as proofs
@@ -47,12 +58,12 @@ def figures_of(summary: Summary) -> dict[str, int]:
     }
 
 
-def _first(found: Findings) -> list[Found]:
+def _first(found: Findings) -> list[MissingDelivery]:
     return [_found(each) for each in islice(found, MOST_FOUND)] if len(found) else []
 
 
-def _found(each: proofs.Finding) -> Found:
-    return Found(
+def _found(each: proofs.Finding) -> MissingDelivery:
+    return MissingDelivery(
         id=each.id,
         destination=each.destination,
         subscription=each.subscription,

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from bus.domain.pipelines import Job, Pipeline, Scheduled, Wish
+from bus.domain.pipelines import Job, Pipeline, RunRequest, ScheduledJob
 from bus.domain.times import format_time
 from bus.ports.clock import Clock
 from pipeline.lake.storage import Storage
@@ -93,9 +93,9 @@ class Service:
             runs=self._book.runs(),
         )
 
-    def _scheduled(self, job: Job, waiting: QueuedRun | None) -> Scheduled:
+    def _scheduled(self, job: Job, waiting: QueuedRun | None) -> ScheduledJob:
         at = self._next[job]
-        return Scheduled(
+        return ScheduledJob(
             job=job,
             cron=self._plan.schedule.crons[job],
             next_at=format_time(round(at.timestamp() * 1000)) if at is not None else None,
@@ -124,7 +124,7 @@ class Service:
                     return
                 self._next[job] = self._plan.schedule.after(job, now)
 
-    def _take(self, wish: Wish) -> None:
+    def _take(self, wish: RunRequest) -> None:
         self._book.want(QueuedRun(job=wish.job, by=wish.by, wish=wish.id))
 
     def _now(self) -> dt.datetime:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.cli.api import Api
-from bus.domain.pipelines import Pipeline, Wish
+from bus.domain.pipelines import Pipeline, RunRequest
 from bus.errors import BusError
 from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
@@ -21,7 +21,7 @@ _ANSWER_S: Final = 10.0
 
 
 class _Answer(msgspec.Struct):
-    wishes: list[Wish]
+    wishes: list[RunRequest]
 
 
 class StatusReporter:
@@ -41,7 +41,7 @@ class StatusReporter:
         self,
         telling: ReportTarget,
         state: Callable[[], Pipeline],
-        take: Callable[[Wish], None],
+        take: Callable[[RunRequest], None],
         metrics: RunMetrics,
         listeners: Listeners,
     ) -> None:

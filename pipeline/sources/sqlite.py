@@ -24,7 +24,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import DeliveryTrace, attempts_in_order
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.partitions.scanning import Scanned, bytes_in, partitions_in, scan
+from bus.stores.sqlite.partitions.scanning import ScannedTrace, bytes_in, partitions_in, scan
 from pipeline.schemas import MESSAGES
 from pipeline.sources.wanted import TEXTS, MessageSelection
 
@@ -92,7 +92,7 @@ def _batches(path: Path, label: Label, wanted: MessageSelection) -> Iterator[pa.
         yield pa.RecordBatch.from_pylist([_row(scanned) for scanned in piece], schema=_SCHEMA)
 
 
-def _row(scanned: Scanned) -> dict[str, Any]:
+def _row(scanned: ScannedTrace) -> dict[str, Any]:
     trace = scanned.trace
     message = trace.message or _NOTHING
     return {

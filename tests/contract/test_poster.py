@@ -13,7 +13,7 @@ from bus.ports.poster import PostFailure
 from bus.posters.http import HttpPoster
 from bus.security.egress import EgressPolicy
 from bus.testing.contracts.poster import PosterContract
-from bus.testing.poster import MemoryPoster, Posted, Reply
+from bus.testing.poster import MemoryPoster, PostedRequest, Reply
 
 
 class SocketWorld:
@@ -21,7 +21,7 @@ class SocketWorld:
 
     def __init__(self) -> None:
         self.poster = HttpPoster(EgressPolicy(allow_loopback=True))
-        self.posted: list[Posted] = []
+        self.posted: list[PostedRequest] = []
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task] = set()
 
@@ -52,7 +52,7 @@ class SocketWorld:
         headers = {name.lower(): value for name, value in pairs}
         assert len(headers) == len(pairs)
         body = await reader.readexactly(int(headers["content-length"]))
-        self.posted.append(Posted("", headers, body, 0.0))
+        self.posted.append(PostedRequest("", headers, body, 0.0))
         reply = script.pop(0) if len(script) > 1 else script[0]
         if reply.failure is PostFailure.TIMEOUT:
             await reader.read()

@@ -15,7 +15,7 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.tracing.failures import FailureCount, FailureGroup, Failures, failures_in
 from bus.domain.tracing.trace import Trace
-from bus.ports.store import Ended, Page, Searched, Store, untold
+from bus.ports.store import Ended, Page, SearchedRange, Store, untold
 from bus.stores.sqlite import SqliteStore
 from bus.testing.contracts.store import StoreContract
 from bus.testing.store import MemoryStore
@@ -122,7 +122,7 @@ class LooksIntoNoBody(MemoryStore):
 class SaysItLookedAtAll(MemoryStore):
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         page = await super().search(selection, cursor=cursor, limit=limit)
-        return page._replace(searched=Searched(selection.since, selection.before))
+        return page._replace(searched=SearchedRange(selection.since, selection.before))
 
 
 class CountsWhatIsOver(MemoryStore):

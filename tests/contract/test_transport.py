@@ -12,7 +12,7 @@ import pytest
 from bus.domain.message import encode_message
 from bus.errors import SpoolError
 from bus.ports.spool import NewRecord
-from bus.ports.transport import Outgoing, Transport
+from bus.ports.transport import OutgoingMessage, Transport
 from bus.spool import AsyncSpool, Options
 from bus.testing.contracts.transport import TransportContract, ensure, numbers, publish, receive
 from bus.testing.spool import MemorySpool
@@ -76,7 +76,9 @@ class TestDirectTransport(TransportContract):
     async def test_what_waits_elsewhere_may_fill_the_share_of_its_destination_and_no_more(self) -> None:
         transport = DirectTransport(MemorySpool(consumers=(), limit=10_000), lambda _: 0.5)
         await ensure(transport, "billing", "shop")
-        waiting = [Outgoing(one, encode_message(one)) for one in (message(n, body=bytes(1000)) for n in range(4))]
+        waiting = [
+            OutgoingMessage(one, encode_message(one)) for one in (message(n, body=bytes(1000)) for n in range(4))
+        ]
         assert await transport.move_in("billing", waiting[:2])
         assert not await transport.move_in("shop", waiting)
         assert await transport.move_in("shop", waiting[:1])

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from bus.backups import Taken, restore, take
+from bus.backups import BackupResult, restore, take
 from bus.backups import restoring as restoring_module
 from bus.backups.manifest import NAME, find_manifest
 from bus.bootstrap.restored import refuse_half_restored, restored_from
@@ -61,11 +61,11 @@ def data(killed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(killed, tmp_path / "data"))
 
 
-def taken(data: Path, directory: Path, **options: bool) -> Taken:
+def taken(data: Path, directory: Path, **options: bool) -> BackupResult:
     return take(load_settings(None, {"data": data}), directory, SystemClock(), begin, **options)
 
 
-def put_back(directory: Path, data: Path) -> restoring_module.Restored:
+def put_back(directory: Path, data: Path) -> restoring_module.RestoreResult:
     return restore(directory, load_settings(None, {"data": data}), SystemClock(), begin)
 
 

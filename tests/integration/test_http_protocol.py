@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 import uvloop
 
-from bus.http.corked import Corked
+from bus.http.corked import CorkedTransport
 from bus.http.heads import LONGEST_HEAD
 from bus.http.protocol import MOST_BEHIND
 from bus.serving.server import config as server_config
@@ -247,7 +247,7 @@ def test_an_answer_to_a_peer_that_has_gone_meanwhile_is_dropped_without_a_word()
         loop.set_exception_handler(lambda _, context: troubles.append(context))
         one, other = socket.socketpair()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=one)
-        answering = Corked(transport, loop, lambda: False)
+        answering = CorkedTransport(transport, loop, lambda: False)
         transport.abort()
         answering.write(b"HTTP/1.1 200 OK\r\n\r\n")
         for _ in range(5):

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from admin.repair.resender import Cause, Resender
-from bus.bootstrap import Context, Offers, compose
+from bus.bootstrap import Context, RoleServices, compose
 from bus.bootstrap.feeding import make_feed
 from bus.cluster.peers import PeerKey, Peers
 from bus.domain.delivery.delivery import FINAL, Outcome
@@ -200,7 +200,7 @@ class Life:
     async def start(self, clock: ManualClock) -> None:
         await self.registry.load()
         roles = (DispatcherService, ReceiverService, CompensatorService)
-        services, offers = compose(self.context, roles, Offers())
+        services, offers = compose(self.context, roles, RoleServices())
         self.ingest = offers.routes[PREFIX]._ingest
         for service in services:
             ready = asyncio.Event()

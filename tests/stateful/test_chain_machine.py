@@ -21,7 +21,7 @@ from bus.domain.ordering.chain import (
     with_current,
     without,
 )
-from bus.ports.broker_group import Standing
+from bus.ports.broker_group import GroupStatus
 
 GROUPS = ("a", "b", "c")
 NAMES = ("billing", "mail")
@@ -54,7 +54,7 @@ class ChainMachine(RuleBasedStateMachine):
 
     @rule()
     def join(self) -> None:
-        standings = {group: Standing(group in self.whole, self._is_empty(group)) for group in GROUPS}
+        standings = {group: GroupStatus(group in self.whole, self._is_empty(group)) for group in GROUPS}
         self.chain = with_current(joined(self.chain, standings), 0)
 
     @rule(role=st.sampled_from(Role))

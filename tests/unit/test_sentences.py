@@ -6,26 +6,26 @@ import msgspec
 import pytest
 
 from bus.errors import AccessDenied, BusError, Conflict, InvalidMessage, ReceiverError
-from bus.sentences import Sentence, joined, sentence
+from bus.sentences import LocalizedText, joined, localized
 
 
 def test_it_is_english_with_its_values_filled_in() -> None:
-    inner = sentence("{n} of {all}", n=1, all="{x}")
-    assert str(sentence("it has {part}: {why}", part=inner, why="{part}")) == "it has 1 of {x}: {part}"
+    inner = localized("{n} of {all}", n=1, all="{x}")
+    assert str(localized("it has {part}: {why}", part=inner, why="{part}")) == "it has 1 of {x}: {part}"
 
 
 def test_a_template_without_values_stays_as_it_is() -> None:
-    assert str(sentence("100 {%}")) == "100 {%}"
+    assert str(localized("100 {%}")) == "100 {%}"
 
 
 def test_it_is_written_as_template_and_values() -> None:
-    found = msgspec.to_builtins(sentence("a {b}", b=sentence("c")))
+    found = msgspec.to_builtins(localized("a {b}", b=localized("c")))
     assert found == {"template": "a {b}", "values": {"b": {"template": "c", "values": {}}}}
 
 
 @pytest.mark.parametrize("kind", [BusError, Conflict, InvalidMessage, AccessDenied, ReceiverError])
 def test_an_error_says_it_in_english_and_keeps_it(kind: type[BusError]) -> None:
-    what, step = sentence("{name} is away", name="it"), sentence("wait")
+    what, step = localized("{name} is away", name="it"), localized("wait")
     error = kind(what, hint=step)
     assert (str(error), error.hint) == ("it is away", "wait")
     assert (error.said, error.hint_said) == (what, step)
@@ -34,9 +34,9 @@ def test_an_error_says_it_in_english_and_keeps_it(kind: type[BusError]) -> None:
 
 
 def test_however_many_troubles_are_joined_they_can_be_told_and_sent() -> None:
-    whole = joined(sentence("destination {name} is refused", name=str(number)) for number in range(10_000))
+    whole = joined(localized("destination {name} is refused", name=str(number)) for number in range(10_000))
     assert str(whole).startswith("destination 0 is refused; destination 1 is refused")
     assert str(whole).endswith("and 9990 more")
-    assert str(msgspec.json.decode(msgspec.json.encode(whole), type=Sentence)) == str(whole)
+    assert str(msgspec.json.decode(msgspec.json.encode(whole), type=LocalizedText)) == str(whole)
     assert joined([]) == ""
     assert joined(["one"]) == "one"

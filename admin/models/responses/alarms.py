@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import View
 from admin.models.responses.resends import CureView
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class RaisedView(View, kw_only=True):
@@ -19,9 +19,9 @@ class RaisedView(View, kw_only=True):
     rule: str
     severity: str
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
     next_step: str
-    next_step_text: Sentence | None
+    next_step_text: LocalizedText | None
     link: str
     destination: str | None
     subscription: str | None
@@ -105,4 +105,4 @@ class TrialView(View, kw_only=True):
     """What came of trying channels: by channel why it did not take it, empty for one that did."""
 
     results: dict[str, str]
-    result_texts: dict[str, Sentence | None] = msgspec.field(default_factory=dict)
+    result_texts: dict[str, LocalizedText | None] = msgspec.field(default_factory=dict)

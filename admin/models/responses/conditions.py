@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admin.models.responses.base import View
 from bus.domain.health.conditions import State
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class ConditionView(View, kw_only=True):
@@ -19,7 +19,7 @@ class ConditionView(View, kw_only=True):
     subscription: str
     state: State
     why: str
-    why_text: Sentence | None
+    why_text: LocalizedText | None
     since: str | None
     probe_at: str | None
     waiting: int | None

@@ -11,7 +11,7 @@ from admin.models.responses.base import Listing, View
 from bus.domain.audit import Change
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import BatchFormat, OnFailure, Subscription
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class DestinationView(View, kw_only=True):
@@ -99,9 +99,9 @@ class VerdictView(View, kw_only=True):
 
     allowed: bool
     why: str
-    why_text: Sentence | None
+    why_text: LocalizedText | None
     hint: str
-    hint_text: Sentence | None
+    hint_text: LocalizedText | None
 
 
 class DestinationActionsView(View, kw_only=True):
@@ -144,7 +144,7 @@ class TransportView(View, kw_only=True):
     attached_until: str | None
     drained: bool | None
     trouble: str
-    trouble_text: Sentence | None
+    trouble_text: LocalizedText | None
     subscriptions: list[TransportLineView]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import Listing, View
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class FailureGroupView(View, kw_only=True):
@@ -17,7 +17,7 @@ class FailureGroupView(View, kw_only=True):
     signature: str
     example: str
     advice: str
-    advice_text: Sentence | None
+    advice_text: LocalizedText | None
     count: int
     deliveries: dict[str, int]
     first_seen: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from admin.models.responses.base import View
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class TakenView(View, kw_only=True):
@@ -68,7 +68,7 @@ class MigrationView(View, kw_only=True):
     consume: list[str]
     steps: list[str]
     waits: list[str]
-    waits_text: list[Sentence | None]
+    waits_text: list[LocalizedText | None]
     trouble: str
     risk: str
     can_roll_back: bool

@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import Listing, View
 from bus.domain.delivery.delivery import Origin, Status
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class MessageRow(View, kw_only=True):
@@ -109,7 +109,7 @@ class CauseView(View, kw_only=True):
 
     cause: str
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
 
 
 class DeliveryView(View, kw_only=True):
@@ -136,7 +136,7 @@ class HopView(View, kw_only=True):
     at: str | None
     place: str
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
     subscription: str | None
     node: str | None
     attempt: str | None

@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import Listing, View
 from admin.models.responses.overview import SpoolView
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class TroubleView(View, kw_only=True):
@@ -14,7 +14,7 @@ class TroubleView(View, kw_only=True):
 
     name: str
     detail: str
-    detail_text: Sentence | None
+    detail_text: LocalizedText | None
 
 
 class PermitsView(View, kw_only=True):
@@ -37,7 +37,7 @@ class ProcessStateView(View, kw_only=True):
     seen_seconds_ago: float
     answers: bool
     trouble: str
-    trouble_text: Sentence | None
+    trouble_text: LocalizedText | None
     revision: int
     is_current: bool
     troubles: list[TroubleView]
@@ -128,7 +128,7 @@ class WatchView(View, kw_only=True):
     directories: list[str]
     answers: bool
     trouble: str
-    trouble_text: Sentence | None
+    trouble_text: LocalizedText | None
 
 
 class OrphansView(Listing[FoundOrphanView], kw_only=True):
@@ -188,7 +188,7 @@ class ClusterView(View, kw_only=True):
     preferred: bool
     ok: bool
     detail: str
-    detail_text: Sentence | None
+    detail_text: LocalizedText | None
     published_by: list[str]
 
 

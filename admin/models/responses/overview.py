@@ -7,7 +7,7 @@ import msgspec
 from admin.models.responses.base import View
 from admin.models.responses.resends import CureView
 from bus.domain.health.conditions import State
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class RatesView(View, kw_only=True):
@@ -86,12 +86,12 @@ class AlarmView(View, kw_only=True):
     severity: str
     cause: str
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
     since: str | None
     destination: str | None
     subscription: str | None
     next_step: str
-    next_step_text: Sentence | None
+    next_step_text: LocalizedText | None
     link: str
     cures: list[CureView]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from admin.models.responses.base import View
-from bus.domain.pipelines import Pipeline, ProofReport, Wish
+from bus.domain.pipelines import Pipeline, ProofReport, RunRequest
 
 
 class WishesView(View, kw_only=True):
     """What people want of a pipeline and it has not taken yet."""
 
-    wishes: list[Wish]
+    wishes: list[RunRequest]
 
 
 class PipelineView(View, kw_only=True):
@@ -22,7 +22,7 @@ class PipelineView(View, kw_only=True):
     by: str
     heard: bool
     pipeline: Pipeline | None
-    wishes: list[Wish]
+    wishes: list[RunRequest]
 
 
 class ProofReportView(View, kw_only=True):

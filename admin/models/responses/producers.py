@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import View
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class ProducerView(View, kw_only=True):
@@ -45,7 +45,7 @@ class RefusedView(View, kw_only=True):
     example: str | None
     node: str
     next_step: str
-    next_step_text: Sentence | None
+    next_step_text: LocalizedText | None
 
 
 class TurnedAwayView(View, kw_only=True):
@@ -62,7 +62,7 @@ class TurnedAwayView(View, kw_only=True):
     last: str | None
     node: str
     next_step: str
-    next_step_text: Sentence | None
+    next_step_text: LocalizedText | None
 
 
 class UnheardView(View, kw_only=True):
@@ -70,7 +70,7 @@ class UnheardView(View, kw_only=True):
 
     node: str
     trouble: str
-    trouble_text: Sentence | None
+    trouble_text: LocalizedText | None
 
 
 class ProducersView(View, kw_only=True):

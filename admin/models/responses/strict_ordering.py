@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import View
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class HolderView(View, kw_only=True):
@@ -62,16 +62,16 @@ class GroupView(View, kw_only=True):
     empty: bool | None
     behind: bool
     trouble: str
-    trouble_text: Sentence | None
+    trouble_text: LocalizedText | None
 
 
 class ObstacleView(View, kw_only=True):
     """What blocks, and what to do."""
 
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
     next_step: str
-    next_step_text: Sentence | None
+    next_step_text: LocalizedText | None
 
 
 class StrictOrderView(View, kw_only=True):
@@ -97,7 +97,7 @@ class CostView(View, kw_only=True):
     """One consequence of a decision."""
 
     what: str
-    what_text: Sentence | None
+    what_text: LocalizedText | None
 
 
 class AbandonedView(View, kw_only=True):

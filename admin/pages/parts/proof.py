@@ -14,7 +14,7 @@ from admin.pages.parts.pipeline import VERDICTS
 from admin.pages.parts.tables import Column, badge, moment, number, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.domain.pipelines import Bar, Found, Gap, Hop, ProofReport, Verdict
+from bus.domain.pipelines import Bar, Gap, Hop, MissingDelivery, ProofReport, Verdict
 from bus.sentences import N_
 
 _HEIGHT: Final = "230px"
@@ -161,7 +161,7 @@ def _found(viewer: Viewer, proof: ProofReport) -> None:
         table(columns, [_finding(viewer, each) for each in proof.found], label=title).classes("pier-decided")
 
 
-def _finding(viewer: Viewer, each: Found) -> dict[str, object]:
+def _finding(viewer: Viewer, each: MissingDelivery) -> dict[str, object]:
     t = viewer.t
     return {
         "key": f"{each.id}/{each.subscription}",

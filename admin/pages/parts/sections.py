@@ -13,7 +13,7 @@ from admin.pages.parts.tables import Column, Row, Table, table
 from admin.pages.parts.tags import tag
 from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 # Clicks are handled at the table itself, since its rows come and go.
 _CHOSEN: Final = """(event) => {
@@ -66,7 +66,7 @@ class Section:
         self._holder.set_visibility(False)
         self._said.update((error.status, error.detail, error.hint))
 
-    def _say(self, data: str | tuple[str, str] | tuple[int, Said, Said]) -> None:
+    def _say(self, data: str | tuple[str, str] | tuple[int, AnyText, AnyText]) -> None:
         if isinstance(data, str):
             if data:
                 tag("p", "pier-quiet", data)

@@ -21,7 +21,7 @@ from admin.pages.parts.tables import Cell, Column, Row, moment, number, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import waited
 from admin.pages.viewer import Viewer
-from bus.domain.pipelines import Job, Pipeline, ProofReport, Run, Scheduled, StreamState, Wish
+from bus.domain.pipelines import Job, Pipeline, ProofReport, Run, RunRequest, ScheduledJob, StreamState
 from bus.domain.times import parse_time
 from bus.security.keys import Action
 from bus.sentences import N_
@@ -78,7 +78,7 @@ class _PageParts:
         if view.pipeline is not None:
             self._show(view.pipeline, view.wishes)
 
-    def _show(self, found: Pipeline, wishes: Sequence[Wish]) -> None:
+    def _show(self, found: Pipeline, wishes: Sequence[RunRequest]) -> None:
         t = self._viewer.t
         self._stopped.update((found.stream.error, found.stream.hint))
         self._figures.update(_stream(self._viewer, found.stream))
@@ -115,7 +115,7 @@ class _PageParts:
         ]
         return Section(self._viewer, t("Runs"), columns)
 
-    def _job(self, each: Scheduled, last: Run | None, *, is_wanted: bool) -> Row:
+    def _job(self, each: ScheduledJob, last: Run | None, *, is_wanted: bool) -> Row:
         t = self._viewer.t
         waits = each.waits or is_wanted
         return {

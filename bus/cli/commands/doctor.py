@@ -193,9 +193,9 @@ def _spools(directory: Path, server: Server) -> list[Check]:
 
 
 def _foreign(overview: Overview, server: Server) -> list[Check]:
-    from bus.cli.commands.files.foreign import Foreign  # noqa: PLC0415
+    from bus.cli.commands.files.foreign import ForeignQueueCheck  # noqa: PLC0415
 
-    foreign = Foreign(overview.directory)
+    foreign = ForeignQueueCheck(overview.directory)
     command = shlex.join(["bus", "doctor", "--accept-empty-store", *server.options])
     return [
         Check(

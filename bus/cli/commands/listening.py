@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import typer
 
 from bus.cli.api import Api, destination_path, message_path
-from bus.cli.copying import Copying
+from bus.cli.copying import ForwardOptions
 from bus.cli.grouping import grouped
 from bus.cli.options import Server, read_time
 from bus.cli.output import plain, print_json_line
-from bus.cli.passing import Passing
+from bus.cli.passing import NewMessages
 from bus.domain.sizes import format_size
 from bus.domain.times import parse_time
 from bus.errors import ReceiverRefused, ReceiverUnavailable
@@ -63,21 +63,21 @@ def listen(
     with _copying(to, secret, no_body=no_body) as copying, server.api() as api, suppress(KeyboardInterrupt):
         api.call("GET", destination_path(code))
         _say(f"listening to {code} at {server.url}; stop with Ctrl-C")
-        for heard in islice(_passing(api, Passing(api, code, begin), with_body=not no_body), count):
+        for heard in islice(_passing(api, NewMessages(api, code, begin), with_body=not no_body), count):
             _show(heard, copying, as_json=as_json)
 
 
-def _copying(to: str | None, secret: str | None, *, no_body: bool) -> AbstractContextManager[Copying | None]:
+def _copying(to: str | None, secret: str | None, *, no_body: bool) -> AbstractContextManager[ForwardOptions | None]:
     if to is None:
         if secret is not None:
             raise typer.BadParameter("needs --to", param_hint="--secret")
         return nullcontext()
     if no_body:
         raise typer.BadParameter("--to needs bodies", param_hint="--no-body")
-    return Copying.to(to, secret)
+    return ForwardOptions.to(to, secret)
 
 
-def _passing(api: Api, passing: Passing, *, with_body: bool) -> Iterator[_Heard]:
+def _passing(api: Api, passing: NewMessages, *, with_body: bool) -> Iterator[_ListenedMessage]:
     """Yield messages as they arrive, without end."""
     while True:
         found, is_cut = _answered(passing.new)
@@ -105,14 +105,14 @@ def _answered(ask: Callable[[], Found]) -> Found:
             return found
 
 
-class _Heard(NamedTuple):
+class _ListenedMessage(NamedTuple):
     """A message; ``body`` is None if it may not be read, or is not wanted."""
 
     found: dict[str, Any]
     body: bytes | None
 
 
-def _read(api: Api, found: dict[str, Any], *, with_body: bool) -> _Heard:
+def _read(api: Api, found: dict[str, Any], *, with_body: bool) -> _ListenedMessage:
     trace = api.call("GET", message_path(found["id"]))
     body = None
     if with_body:
@@ -122,10 +122,10 @@ def _read(api: Api, found: dict[str, Any], *, with_body: bool) -> _Heard:
         except ReceiverRefused as error:
             if error.status != _FORBIDDEN:
                 raise
-    return _Heard(trace["message"], body)
+    return _ListenedMessage(trace["message"], body)
 
 
-def _show(heard: _Heard, copying: Copying | None, *, as_json: bool) -> None:
+def _show(heard: _ListenedMessage, copying: ForwardOptions | None, *, as_json: bool) -> None:
     answer = copying.copy(heard.found, heard.body) if copying is not None and heard.body is not None else None
     if as_json:
         body = heard.body.decode(errors="replace") if heard.body is not None else None

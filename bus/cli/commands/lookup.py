@@ -50,7 +50,7 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MigrationOptions:
     """The options of a migration."""
 
     kind: Annotated[
@@ -71,7 +71,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Reached:
+class ProxyOptions:
     """The proxy to call."""
 
     address: LookupUrl = DEFAULT_LOOKUP
@@ -86,7 +86,7 @@ class Reached:
 
 @app.command("plan", epilog="Example:  bus lookup plan orders --to nsq2")
 @grouped
-def plan_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
+def plan_migration(topic: Topic, to: To, wanted: MigrationOptions, output: Output, reached: ProxyOptions) -> None:
     """Show the steps of a migration and what is missing for it."""
     table = output.table("step", "producers", "consumers")
     with reached.api as api:
@@ -102,7 +102,7 @@ def plan_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached
 
 @app.command("start", epilog="Example:  bus lookup start orders --to nsq2")
 @grouped
-def start_migration(topic: Topic, to: To, wanted: Wanted, output: Output, reached: Reached) -> None:
+def start_migration(topic: Topic, to: To, wanted: MigrationOptions, output: Output, reached: ProxyOptions) -> None:
     """Start a migration; steps follow automatically.
 
     Each step is taken once the evidence for it is there.
@@ -116,7 +116,7 @@ def show_migrations(
     migration_id: Annotated[str, typer.Argument(metavar="ID", help="Migration.  [default: all]")] = "",
     *,
     output: Output,
-    reached: Reached = Reached(),
+    reached: ProxyOptions = ProxyOptions(),
 ) -> None:
     """Show migrations: step, conditions, state of both clusters."""
     if migration_id:
@@ -136,7 +136,7 @@ def show_migrations(
 def advance_migration(
     migration_id: Id,
     output: Output,
-    reached: Reached,
+    reached: ProxyOptions,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Take the next step without evidence.
@@ -152,21 +152,21 @@ def advance_migration(
 
 @app.command("pause", epilog="Example:  bus lookup pause orders-1")
 @grouped
-def pause_migration(migration_id: Id, output: Output, reached: Reached) -> None:
+def pause_migration(migration_id: Id, output: Output, reached: ProxyOptions) -> None:
     """Pause a migration; the present routes stay in force."""
     _call("POST", f"{_path(migration_id)}/pause", {}, output, reached)
 
 
 @app.command("resume", epilog="Example:  bus lookup resume orders-1")
 @grouped
-def resume_migration(migration_id: Id, output: Output, reached: Reached) -> None:
+def resume_migration(migration_id: Id, output: Output, reached: ProxyOptions) -> None:
     """Resume a migration."""
     _call("POST", f"{_path(migration_id)}/resume", {}, output, reached)
 
 
 @app.command("rollback", epilog="Example:  bus lookup rollback orders-1")
 @grouped
-def roll_back_migration(migration_id: Id, output: Output, reached: Reached) -> None:
+def roll_back_migration(migration_id: Id, output: Output, reached: ProxyOptions) -> None:
     """Return to the former route.
 
     These steps also wait for evidence.
@@ -192,7 +192,7 @@ def fail_over(
     ] = False,
     *,
     output: Output,
-    reached: Reached = Reached(),
+    reached: ProxyOptions = ProxyOptions(),
 ) -> None:
     """Produce the topics of a lost room to another cluster.
 
@@ -214,7 +214,7 @@ def fail_over(
         table.show(found.get("items", [found]))
 
 
-def _call(method: str, path: str, body: Body | None, output: Output, reached: Reached) -> None:
+def _call(method: str, path: str, body: Body | None, output: Output, reached: ProxyOptions) -> None:
     """Call the API for a migration, and print the migration."""
     tables = output.tables(_SIDE, _HISTORY)
     with reached.api as api:

@@ -32,7 +32,7 @@ _NOT_FOUND: Final = 404
 _ACCEPTED: Final = ("accepted", "duplicate")
 
 
-class Numbered(NamedTuple):
+class NumberedLine(NamedTuple):
     """A line of the input and its number, from 1."""
 
     number: int
@@ -189,10 +189,10 @@ def _send_lines(api: Api, common: Line, stream: BinaryIO, make: Callable[[Line, 
     return tally
 
 
-def read_lines(stream: BinaryIO) -> Iterator[Numbered]:
+def read_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
     """Yield lines with their line breaks; the file is never in memory as a whole."""
     for number, line in enumerate(stream, 1):
-        yield Numbered(number, line)
+        yield NumberedLine(number, line)
 
 
 def _size(stream: BinaryIO) -> int | None:

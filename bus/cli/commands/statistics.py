@@ -18,7 +18,7 @@ _COLUMNS: Final = (
 )
 
 
-class By(enum.StrEnum):
+class GroupBy(enum.StrEnum):
     """The subject of each line."""
 
     DESTINATION = "destination"
@@ -28,9 +28,9 @@ class By(enum.StrEnum):
 
 _NAMES: Final = {
     None: (),
-    By.DESTINATION: ("destination",),
-    By.SUBSCRIPTION: ("destination", "subscription"),
-    By.SOURCE: ("source",),
+    GroupBy.DESTINATION: ("destination",),
+    GroupBy.SUBSCRIPTION: ("destination", "subscription"),
+    GroupBy.SOURCE: ("source",),
 }
 
 
@@ -40,7 +40,7 @@ def stats(
         str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now.  [default: 1h]")
     ] = None,
     before: Annotated[str | None, typer.Option("--to", help="End: RFC 3339, or a duration before now.")] = None,
-    by: Annotated[By | None, typer.Option(help="Print a line for each of these, busiest first.")] = None,
+    by: Annotated[GroupBy | None, typer.Option(help="Print a line for each of these, busiest first.")] = None,
     destination: Annotated[str | None, typer.Option(help="Destination code.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of lines.")] = 50,
     *,

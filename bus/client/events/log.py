@@ -17,11 +17,11 @@ from typing import Final
 from bus.client.events.shipping import EventShipping
 from bus.client.gate import GATE
 from bus.client.network.http import EVENTS_THREAD
-from bus.client.options import Options, Prepared
+from bus.client.options import Options, PreparedMessage
 from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.ports.events import SealedBlock
 
 _log = logging.getLogger("bus.client")
@@ -45,7 +45,7 @@ class EventLog:
 
     def __init__(self, options: Options) -> None:
         self._clock = options.clock
-        self._gathering = Gathering(_ROLE, socket.gethostname(), options.clock.now())
+        self._gathering = EventBuffer(_ROLE, socket.gethostname(), options.clock.now())
         directory = directory_of(options.root)
         limits = Limits(_LIMIT, options.disk_reserve, rotate_bytes=_FILE)
         self._files = EventFiles(
@@ -63,7 +63,7 @@ class EventLog:
         with suppress(RuntimeError):  # the interpreter is about to exit
             self._thread.start()
 
-    def sent(self, prepared: Sequence[Prepared]) -> None:
+    def sent(self, prepared: Sequence[PreparedMessage]) -> None:
         """Tell of messages that are durable; for any thread, returns at once."""
         now = self._clock.now()
         for one in prepared:

@@ -12,7 +12,7 @@ from typing import Final
 
 from bus.client.gate import GATE
 from bus.client.network.backoff import LONGEST_RETRY_AFTER, Backoff
-from bus.client.network.http import ReceiverClient, Shipped
+from bus.client.network.http import EventsReply, ReceiverClient
 from bus.client.options import Options
 
 _log = logging.getLogger("bus.client")
@@ -46,7 +46,7 @@ class EventShipping:
         """Ship what is closed until the receiver does not take it."""
         if self._clock.monotonic() < self._backoff.due:
             return
-        failed: Shipped | None = None
+        failed: EventsReply | None = None
         for path in closed():
             with _claimed(path) as body:
                 reply = self._post(body) if body else None
@@ -65,7 +65,7 @@ class EventShipping:
         if self._receiver is not None:
             self._receiver.close()
 
-    def _post(self, body: bytes) -> Shipped:
+    def _post(self, body: bytes) -> EventsReply:
         if self._receiver is None:
             options = self._options
             with GATE:  # an import that a fork cuts off can never be finished in the child
@@ -74,7 +74,7 @@ class EventShipping:
                 )
         return self._receiver.ship(body)
 
-    def _is_refused(self, reply: Shipped) -> bool:
+    def _is_refused(self, reply: EventsReply) -> bool:
         """Whether a file is refused for good, as it is."""
         status = reply.status
         is_kept = not status or status in _LATER or status in _NO_ROUTE or status >= _FIRST_SERVER_ERROR
@@ -82,7 +82,7 @@ class EventShipping:
             self._tell(reply, "are deleted")
         return not is_kept
 
-    def _note(self, failed: Shipped | None) -> None:
+    def _note(self, failed: EventsReply | None) -> None:
         if failed is None:
             self._backoff.succeed()
             self._told.clear()
@@ -92,7 +92,7 @@ class EventShipping:
             self._tell(failed, "are kept and shipped later")
             self._backoff.fail(self._clock.monotonic(), failed.retry_after)
 
-    def _tell(self, reply: Shipped, what: str) -> None:
+    def _tell(self, reply: EventsReply, what: str) -> None:
         if reply.status not in self._told:
             _log.warning("%s takes no trace events (%s); they %s", self._options.url, reply.failure, what)
         self._told.add(reply.status)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bus.client.network.straight import Straight
-from bus.client.options import Prepared
+from bus.client.network.straight import DirectSend
+from bus.client.options import PreparedMessage
 from bus.errors import SpoolError
 
 
 async def sent_straight(
-    straight: Straight, messages: Sequence[Prepared], refusal: SpoolError
+    straight: DirectSend, messages: Sequence[PreparedMessage], refusal: SpoolError
 ) -> list[SpoolError | None]:
     """Return for each message, within ``fallback_timeout`` seconds, None once the receiver has it, else why not."""
     verdicts = [straight.submit(prepared, refusal) for prepared in messages]

@@ -113,7 +113,7 @@ class Reply(NamedTuple):
         return self.status == _TOO_LARGE
 
 
-class Shipped(NamedTuple):
+class EventsReply(NamedTuple):
     """What the receiver said to a file of trace events: its status (0 without an answer), and why it was not taken."""
 
     status: int
@@ -213,16 +213,16 @@ class ReceiverClient:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             return Reply(None, str(error_text(error)))
 
-    def ship(self, lines: bytes) -> Shipped:
+    def ship(self, lines: bytes) -> EventsReply:
         """Ship blocks of trace events; raises nothing that a network or a peer can cause."""
         httpx = self._httpx
         try:
             with self._http.stream("POST", self._events_address, content=lines) as response:
                 body = self._body(response) or b""
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            return Shipped(0, str(error_text(error)))
+            return EventsReply(0, str(error_text(error)))
         wait = _retry_after(response.headers.get("retry-after"), self._clock.now())
-        return Shipped(response.status_code, _refusal(response, body), wait)
+        return EventsReply(response.status_code, _refusal(response, body), wait)
 
     def ask(self, method: str, path: str, content: bytes = b"") -> Answer:
         """Ask for something, with JSON; raises nothing that a network or a peer can cause."""

@@ -12,7 +12,7 @@ from threading import Lock, Thread
 
 from bus.client.gate import GATE
 from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
-from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, Prepared
+from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, PreparedMessage
 from bus.client.spooling.line import decode_head
 from bus.errors import SpoolError
 from bus.network.error_texts import error_text
@@ -21,7 +21,7 @@ _log = logging.getLogger("bus.client")
 Verdict = Future[str]
 
 
-class Straight:
+class DirectSend:
     """Posts what a disk refused, and counts it; any thread may send, and a forked child begins anew.
 
     One thread posts, all that waits in one request, so that a hung network holds one thread however many send. It is
@@ -41,7 +41,7 @@ class Straight:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = Lock()
-        self._queue: deque[tuple[Prepared, Verdict]] = deque()
+        self._queue: deque[tuple[PreparedMessage, Verdict]] = deque()
         self._is_running = False
         self._refused = False
         self._receiver: ReceiverClient | None = None
@@ -62,7 +62,7 @@ class Straight:
         """Whether the disk refused what it was given last."""
         return self._refused and self._pid == os.getpid()
 
-    def send(self, prepared: Prepared, refusal: SpoolError) -> None:
+    def send(self, prepared: PreparedMessage, refusal: SpoolError) -> None:
         """Return once the receiver has the message durably, within ``fallback_timeout`` seconds.
 
         Raises
@@ -78,7 +78,7 @@ class Straight:
         if problem:
             raise self.failure(refusal, problem)
 
-    def submit(self, prepared: Prepared, refusal: SpoolError) -> Verdict:
+    def submit(self, prepared: PreparedMessage, refusal: SpoolError) -> Verdict:
         """Have a message posted; the verdict is empty once the receiver has it, else what stopped that."""
         if self._pid != os.getpid():
             self._begin()
@@ -140,9 +140,9 @@ class Straight:
         while taken := self._take():
             self._post(taken)
 
-    def _take(self) -> list[tuple[Prepared, Verdict]]:
+    def _take(self) -> list[tuple[PreparedMessage, Verdict]]:
         """Return what fits into one request and is still waited for; nothing ends the thread."""
-        taken: list[tuple[Prepared, Verdict]] = []
+        taken: list[tuple[PreparedMessage, Verdict]] = []
         room = REQUEST_BYTES
         with self._lock:
             while self._queue and len(taken) < REQUEST_LINES:
@@ -155,7 +155,7 @@ class Straight:
             self._is_running = bool(taken)
         return taken
 
-    def _post(self, taken: Sequence[tuple[Prepared, Verdict]]) -> None:
+    def _post(self, taken: Sequence[tuple[PreparedMessage, Verdict]]) -> None:
         try:
             reply = self._speak([prepared for prepared, _ in taken])
         except Exception as error:  # noqa: BLE001 - it is each sender's
@@ -171,7 +171,7 @@ class Straight:
         for (_, verdict), problem in zip(taken, problems, strict=True):
             verdict.set_result(problem)
 
-    def _speak(self, messages: Sequence[Prepared]) -> Reply:
+    def _speak(self, messages: Sequence[PreparedMessage]) -> Reply:
         if self._receiver is None:
             options = self._options
             with GATE:  # an import that a fork cuts off can never be finished in the child

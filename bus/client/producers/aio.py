@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
-from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
-from bus.client.producers.producer import CONFIRM_SECONDS, RELEASE_SECONDS, Preparing
+from bus.client.producers.lease import PAUSE, Lease, LeaseRequest, is_worth_waiting
+from bus.client.producers.producer import CONFIRM_SECONDS, RELEASE_SECONDS, Preparer
 from bus.client.sending.confirms import unconfirmed
 from bus.client.spooling.writer import Writer
 from bus.client.tracing import sending
@@ -28,7 +28,7 @@ class AsyncProducer:
     is that of the calls.
     """
 
-    def __init__(self, prepare: Preparing, asking: Callable[[], Asking], wait: float | None) -> None:
+    def __init__(self, prepare: Preparer, asking: Callable[[], LeaseRequest], wait: float | None) -> None:
         self._prepare = prepare
         self._asking = asking
         self._wait = wait
@@ -122,7 +122,7 @@ def _end(lease: Lease, writer: Writer | None) -> None:
     lease.close(0)
 
 
-async def _take(asking: Callable[[], Asking], wait: float | None) -> Lease:
+async def _take(asking: Callable[[], LeaseRequest], wait: float | None) -> Lease:
     """Ask for a lease until it is given; one that comes although nobody waits any more is released."""
     end = None if wait is None else time.monotonic() + wait
     asked = await _begun(asking)
@@ -135,7 +135,7 @@ async def _take(asking: Callable[[], Asking], wait: float | None) -> Lease:
     return lease
 
 
-async def _given(asked: Asking, end: float | None) -> Lease:
+async def _given(asked: LeaseRequest, end: float | None) -> Lease:
     while True:
         try:
             return await _finished(asked.attempt)
@@ -145,13 +145,13 @@ async def _given(asked: Asking, end: float | None) -> Lease:
         await asyncio.sleep(max(0.0, min(PAUSE, math.inf if end is None else end - time.monotonic())))
 
 
-def _give_up(asked: Asking, error: BaseException) -> None:
+def _give_up(asked: LeaseRequest, error: BaseException) -> None:
     asked.give_up(error)
     asked.close()
 
 
-async def _begun(asking: Callable[[], Asking]) -> Asking:
-    found: list[Asking] = []
+async def _begun(asking: Callable[[], LeaseRequest]) -> LeaseRequest:
+    found: list[LeaseRequest] = []
     try:
         await _finished(lambda: found.append(asking()))
     except asyncio.CancelledError as error:

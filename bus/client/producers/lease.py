@@ -13,7 +13,7 @@ import msgspec
 
 from bus.client.network.http import Answer
 from bus.client.network.receivers import Receivers
-from bus.client.options import Options, Prepared
+from bus.client.options import Options, PreparedMessage
 from bus.client.producers.renewing import Renewal
 from bus.client.sending.confirms import error_of
 from bus.domain.ordering.chain import check_takeover
@@ -84,7 +84,7 @@ class Lease:
         """Wait for it no more."""
         self._outbox.confirms.forget(message_id)
 
-    def store(self, prepared: Sequence[Prepared]) -> None:
+    def store(self, prepared: Sequence[PreparedMessage]) -> None:
         """Store messages, all or none, durably; raises as `check`, and ``SpoolError``."""
         self.check()
         try:
@@ -105,7 +105,7 @@ class Lease:
         return is_released
 
 
-class Asking:
+class LeaseRequest:
     """Asks for a lease, as often as `attempt` is called; for one thread at a time.
 
     The directory says on disk that it may have it before anybody is asked, and until it is released.
@@ -148,7 +148,7 @@ class Asking:
         """
         answer = self._ask(self._receivers)
         if answer.is_done:
-            epoch = msgspec.json.decode(answer.body, type=_Given).epoch
+            epoch = msgspec.json.decode(answer.body, type=_LeaseAnswer).epoch
             return Lease(self._outbox, self._code, epoch, self._replace, self._renewal(epoch))
         reason = answer.reason
         if answer.status == _TAKEN:
@@ -193,7 +193,7 @@ class Asking:
         self._receivers.close()
 
 
-class _Given(msgspec.Struct):
+class _LeaseAnswer(msgspec.Struct):
     epoch: int
 
 

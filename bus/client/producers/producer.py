@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, Self
 
-from bus.client.options import Prepared
-from bus.client.producers.lease import PAUSE, Asking, Lease, is_worth_waiting
+from bus.client.options import PreparedMessage
+from bus.client.producers.lease import PAUSE, Lease, LeaseRequest, is_worth_waiting
 from bus.client.sending.confirms import unconfirmed
 from bus.client.tracing import sending
 from bus.errors import BusError
@@ -16,7 +16,7 @@ CONFIRM_SECONDS: Final = 30.0
 RELEASE_SECONDS: Final = 5.0
 
 
-class Preparing(Protocol):
+class Preparer(Protocol):
     """Checks what is sent (`bus.client.Bus.prepare`)."""
 
     def __call__(
@@ -30,7 +30,7 @@ class Preparing(Protocol):
         headers: Mapping[str, str] | None,
         content_type: str | None,
         producer: int,
-    ) -> Prepared:
+    ) -> PreparedMessage:
         """Return the record with a new id, or raise ``InvalidMessage``."""
         ...
 
@@ -42,7 +42,7 @@ class Producer:
     ``with`` statement: until then nobody else sends to the destination.
     """
 
-    def __init__(self, prepare: Preparing, lease: Lease) -> None:
+    def __init__(self, prepare: Preparer, lease: Lease) -> None:
         self._prepare = prepare
         self._lease = lease
 
@@ -132,8 +132,8 @@ class Producer:
         return self._lease.close(timeout)
 
 
-def take(asking: Callable[[], Asking], wait: float | None) -> Lease:
-    """Ask for a lease until it is given, for ``wait`` seconds; None for ever. Raises as `Asking` and its `attempt`."""
+def take(asking: Callable[[], LeaseRequest], wait: float | None) -> Lease:
+    """Ask for a lease until it is given, for ``wait`` seconds; None for ever. Raises as `LeaseRequest.attempt`."""
     end = None if wait is None else time.monotonic() + wait
     asked = asking()
     try:

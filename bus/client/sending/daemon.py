@@ -13,7 +13,7 @@ from bus.client.network.receivers import CONFIGURED, Receivers
 from bus.client.options import REQUEST_LINES, Options
 from bus.client.sending.confirms import Confirms
 from bus.client.sending.orphans import Orphans
-from bus.client.sending.releasing import Releasing
+from bus.client.sending.releasing import LeaseRelease
 from bus.client.sending.sender import Sender
 from bus.client.spooling.marker import Marker
 from bus.errors import SpoolClosed, SpoolError
@@ -46,7 +46,7 @@ class Daemon:
         self._spool = own
         self._confirms = confirms
         self._own = Sender(own, self._clock, self._backoff, confirms, options.source)
-        self._releasing = Releasing(marker, self._own, self._backoff())
+        self._releasing = LeaseRelease(marker, self._own, self._backoff())
         self._orphans = Orphans(own, options, self._backoff)
         self._receivers = Receivers(options)
         self._outage = self._backoff()

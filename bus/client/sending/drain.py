@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bus.client.network.backoff import Backoff
 from bus.client.network.receivers import Receivers
 from bus.client.options import Options
-from bus.client.sending.releasing import Releasing
+from bus.client.sending.releasing import LeaseRelease
 from bus.client.sending.sender import Sender, rejected, waiting
 from bus.client.spooling import home
 from bus.client.spooling.batch import Batch
@@ -28,7 +28,7 @@ from bus.spool import Options as SpoolOptions
 _CHUNK: Final = 100
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """What became of one directory; ``problem`` says why something is left."""
 
     directory: Path
@@ -39,7 +39,9 @@ class Drained(NamedTuple):
     problem: str = ""
 
 
-def drain(directory: Path, url: str, api_key: str | None, *, rejected: bool, sent: Callable[[int], object]) -> Drained:
+def drain(
+    directory: Path, url: str, api_key: str | None, *, rejected: bool, sent: Callable[[int], object]
+) -> DrainResult:
     """Send what waits in a directory until a request fails; what is not taken stays where it is.
 
     Parameters
@@ -51,7 +53,7 @@ def drain(directory: Path, url: str, api_key: str | None, *, rejected: bool, sen
     """
     spool = home.adopt(directory, SpoolOptions(consumers=(CONSUMER,)))
     if spool is None:
-        return Drained(directory, problem="its process is alive and sends by itself")
+        return DrainResult(directory, problem="its process is alive and sends by itself")
     receivers = Receivers(Options(url=url, api_key=api_key))
     try:
         if rejected:
@@ -73,11 +75,11 @@ def _restore(spool: BlockingSpool) -> None:
         spool.exchange(CONSUMER, records, new, urgent=True)
 
 
-def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], object]) -> Drained:
+def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], object]) -> DrainResult:
     sender = Sender(spool, SystemClock(), _backoff)
     marker = Marker(spool.directory)
     marker.end(marker.codes)
-    releasing = Releasing(marker, sender, _backoff())
+    releasing = LeaseRelease(marker, sender, _backoff())
     total, problem = _send(sender, receivers, sent)
     while not problem and releasing.step(receivers, SystemClock().monotonic()):
         sender.hurry()  # plain messages waited for that
@@ -92,7 +94,7 @@ def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], obje
     if refused and not problem:
         problem = "refused for good: see bus spool show --lane rejected"
     removed = home.retire(spool)
-    return Drained(spool.directory, total, left, refused, removed, problem)
+    return DrainResult(spool.directory, total, left, refused, removed, problem)
 
 
 def _backoff() -> Backoff:

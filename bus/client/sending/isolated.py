@@ -15,7 +15,7 @@ MOST: Final = 16
 """Records of different keys; with more of them the receiver is at fault, and not the records."""
 
 
-class Isolated(NamedTuple):
+class IsolatedRecord(NamedTuple):
     """A claimed record, the later ones of its key, and when it is sent again."""
 
     record: Record
@@ -32,31 +32,31 @@ class IsolatedRecords:
 
     def __init__(self, new_backoff: Callable[[], Backoff]) -> None:
         self._new_backoff = new_backoff
-        self._all: dict[tuple[str, str | int], Isolated] = {}
+        self._all: dict[tuple[str, str | int], IsolatedRecord] = {}
 
-    def add(self, record: Record, head: Head, before: Isolated | None) -> Backoff | None:
+    def add(self, record: Record, head: Head, before: IsolatedRecord | None) -> Backoff | None:
         """Keep a record that failed alone; return its backoff, None where there is no space.
 
         ``before`` is what `take` returned, if it was kept already.
         """
         if len(self._all) >= MOST or not self._has_space(record):
             return None
-        found = before or Isolated(record, head.key, [], self._new_backoff())
+        found = before or IsolatedRecord(record, head.key, [], self._new_backoff())
         self._all[_name(record, head.key)] = found
         return found.backoff
 
-    def leader_of(self, record: Record, key: str) -> Isolated | None:
+    def leader_of(self, record: Record, key: str) -> IsolatedRecord | None:
         """Return the record that one of the same key has to wait for."""
         return self._all.get((record.lane, key)) if key else None
 
-    def follow(self, leader: Isolated, record: Record) -> bool:
+    def follow(self, leader: IsolatedRecord, record: Record) -> bool:
         """Keep a record behind its leader; return whether there is space for it."""
         if not self._has_space(record):
             return False
         leader.followers.append(record)
         return True
 
-    def take(self, now: float, takes: Callable[[str], bool]) -> Isolated | None:
+    def take(self, now: float, takes: Callable[[str], bool]) -> IsolatedRecord | None:
         """Remove and return one that is due."""
         for name, found in self._all.items():
             if found.backoff.due <= now and takes(found.record.lane):

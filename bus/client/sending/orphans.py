@@ -13,7 +13,7 @@ from bus.client.gate import GATE
 from bus.client.network.backoff import Backoff
 from bus.client.network.receivers import Receivers
 from bus.client.options import Options
-from bus.client.sending.releasing import Releasing
+from bus.client.sending.releasing import LeaseRelease
 from bus.client.sending.sender import Sender, oldest, waiting
 from bus.client.spooling import home
 from bus.client.spooling.lanes import CONSUMER, REJECTED
@@ -35,7 +35,7 @@ class Orphan(NamedTuple):
 
     spool: spool.BlockingSpool
     sender: Sender
-    releasing: Releasing
+    releasing: LeaseRelease
     is_own: bool
 
 
@@ -92,7 +92,7 @@ class Orphans:
         sender = Sender(adopted, self._options.clock, self._new_backoff, source=source)
         marker = Marker(directory)
         marker.end(marker.codes)
-        releasing = Releasing(marker, sender, self._new_backoff())
+        releasing = LeaseRelease(marker, sender, self._new_backoff())
         self._adopted[directory] = Orphan(adopted, sender, releasing, is_own)
         _log.info("sending %d message(s) that %s left", waiting(sender.stats()), directory)
 

@@ -17,7 +17,7 @@ _NOT_THERE: Final = (404, 422)
 """The destination is gone, or keeps no strict order any more, so that there is no lease of it."""
 
 
-class Releasing:
+class LeaseRelease:
     """Does so for one directory, and tries again after a while; for the thread that sends what is in it."""
 
     def __init__(self, marker: Marker, sender: Sender, backoff: Backoff) -> None:

@@ -14,10 +14,10 @@ from bus.client.network.backoff import Backoff
 from bus.client.network.http import Reason, Reply, Result
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.sending.confirms import Confirms
-from bus.client.sending.isolated import Isolated, IsolatedRecords
+from bus.client.sending.isolated import IsolatedRecord, IsolatedRecords
 from bus.client.spooling.batch import Batch
 from bus.client.spooling.home import id_of
-from bus.client.spooling.lanes import CONSUMER, OUT, REJECTED, Rejected, destination_of, encode_rejected
+from bus.client.spooling.lanes import CONSUMER, OUT, REJECTED, RejectedRecord, destination_of, encode_rejected
 from bus.client.spooling.line import Head, decode_head, decode_line, encode_line
 from bus.domain.identity import new_id
 from bus.domain.queue_report import QueueReport
@@ -69,7 +69,7 @@ class Sender:
         self._lanes: dict[str, Backoff] = {}
         self._most: dict[str, int] = {}
         self._isolated = IsolatedRecords(new_backoff)
-        self._alone: Isolated | None = None
+        self._alone: IsolatedRecord | None = None
         self._unsettled = False
         self._report: QueueReport | None = None
         self._reported_until = float("-inf")
@@ -283,7 +283,7 @@ class Sender:
 
     def _rejected(self, record: Record, reason: Reason) -> NewRecord:
         said = str(reason)[:_SHOWN]
-        payload = encode_rejected(Rejected(record.payload, reason.status, said, self._clock.now()))
+        payload = encode_rejected(RejectedRecord(record.payload, reason.status, said, self._clock.now()))
         return NewRecord(REJECTED, payload, record.time)
 
     def _exchange(self, done: list[Record], new: list[NewRecord]) -> int:

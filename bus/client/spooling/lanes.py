@@ -23,7 +23,7 @@ def destination_of(lane: str) -> str:
     return lane.removeprefix(OUT).removesuffix(_ALONE)
 
 
-class Rejected(msgspec.Struct, frozen=True, array_like=True):
+class RejectedRecord(msgspec.Struct, frozen=True, array_like=True):
     """A record of the ``rejected`` lane: the line as it was, and why the receiver will never take it."""
 
     line: bytes
@@ -33,4 +33,4 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode_rejected: Final = msgspec.msgpack.Encoder().encode
-decode_rejected: Final = msgspec.msgpack.Decoder(Rejected).decode
+decode_rejected: Final = msgspec.msgpack.Decoder(RejectedRecord).decode

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from threading import Condition, Thread
 from typing import Protocol
 
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 from bus.errors import SpoolFull
 from bus.ports.spool import Waiter, tell
 
 
-class _Waiting:
+class _WriteRequest:
     """Messages to store, all or none, and who waits for them on which loop."""
 
     __slots__ = ("_waiter", "error", "loop", "prepared")
 
-    def __init__(self, prepared: Sequence[Prepared], waiter: Waiter[None], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, prepared: Sequence[PreparedMessage], waiter: Waiter[None], loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.prepared = prepared
         self.loop = loop
         self.error: Exception | None = None
@@ -30,10 +32,10 @@ class _Waiting:
         tell(self._waiter, self.error)
 
 
-class Storing(Protocol):
+class MessageStorage(Protocol):
     """What stores messages, as a thread may wait for it."""
 
-    def store(self, prepared: Sequence[Prepared]) -> None:
+    def store(self, prepared: Sequence[PreparedMessage]) -> None:
         """Store messages, all or none, durably, or raise ``BusError``."""
         ...
 
@@ -41,24 +43,24 @@ class Storing(Protocol):
 class Writer:
     """The thread that stores what tasks send, all that waits in one transaction."""
 
-    def __init__(self, storing: Storing) -> None:
+    def __init__(self, storing: MessageStorage) -> None:
         self.pid = os.getpid()
         self._storing = storing
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[_WriteRequest] = deque()
         self._changed = Condition()
         self._closing = False
         self._thread = Thread(target=self._run, name="bus-store", daemon=True)
         self._thread.start()
 
-    def store(self, prepared: Prepared) -> asyncio.Future[None]:
+    def store(self, prepared: PreparedMessage) -> asyncio.Future[None]:
         """Have a message stored; the future of the running loop ends once it is, or with the error."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.store_with([prepared], done)
         return done
 
-    def store_with(self, prepared: Sequence[Prepared], waiter: Waiter[None]) -> None:
+    def store_with(self, prepared: Sequence[PreparedMessage], waiter: Waiter[None]) -> None:
         """Have messages stored, all or none, and tell the waiter on the running loop once they are, or the error."""
-        waiting = _Waiting(prepared, waiter, asyncio.get_running_loop())
+        waiting = _WriteRequest(prepared, waiter, asyncio.get_running_loop())
         with self._changed:
             self._queue.append(waiting)
             if len(self._queue) == 1:  # else it was told already, or looks before it waits
@@ -82,7 +84,7 @@ class Writer:
             self._store(taken)
             _answer(taken)
 
-    def _store(self, taken: list[_Waiting]) -> None:
+    def _store(self, taken: list[_WriteRequest]) -> None:
         try:
             self._storing.store([prepared for waiting in taken for prepared in waiting.prepared])
         except SpoolFull as error:
@@ -97,9 +99,9 @@ class Writer:
                 waiting.error = copy.copy(error)  # each task adds its own traceback
 
 
-def _answer(taken: list[_Waiting]) -> None:
+def _answer(taken: list[_WriteRequest]) -> None:
     """Wake the tasks, with one call per loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[_WriteRequest]] = {}
     for waiting in taken:
         loops.setdefault(waiting.loop, []).append(waiting)
     for loop, group in loops.items():
@@ -109,6 +111,6 @@ def _answer(taken: list[_Waiting]) -> None:
             continue
 
 
-def _answer_here(group: list[_Waiting]) -> None:
+def _answer_here(group: list[_WriteRequest]) -> None:
     for waiting in group:
         waiting.answer()

@@ -14,7 +14,7 @@ from bus.coordinators.zookeeper.connection import Connection, Request
 from bus.coordinators.zookeeper.names import node_of, text_of
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import Document, changed_meanwhile
-from bus.sentences import sentence
+from bus.sentences import localized
 
 ROOT: Final = "bus"
 # A server ends the connection of a request over 1,048,575 bytes (``jute.maxbuffer``); this leaves room for its head.
@@ -140,7 +140,7 @@ class ZookeeperDocuments:
     def _refuse_large(self, collection: str, key: str, value: bytes) -> None:
         size = len(self._path(collection, key)) + len(value)
         if size > MOST_BYTES:
-            said = sentence(
+            said = localized(
                 "{collection}/{key} has {size} bytes with its name, and ZooKeeper takes {most}; nothing was written",
                 collection=collection,
                 key=key,
@@ -148,7 +148,7 @@ class ZookeeperDocuments:
                 most=MOST_BYTES,
             )
             raise StoreError(
-                said, hint=sentence("a document of a coordinator is small: leave out what it need not have")
+                said, hint=localized("a document of a coordinator is small: leave out what it need not have")
             )
 
 
@@ -171,7 +171,7 @@ def _document(key: str, answer: Any) -> Document | None:
 
 def _restless(collection: str, key: str) -> StoreUnavailable:
     return StoreUnavailable(
-        sentence(
+        localized(
             "others changed {collection}/{key} {count} times in a row; nothing was written",
             collection=collection,
             key=key,

@@ -13,7 +13,7 @@ from kazoo.retry import ForceRetryError, InterruptedError, RetryFailedError  # n
 
 from bus.errors import StoreError, StoreUnavailable
 from bus.network.error_texts import error_text
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 # What is the case with a znode: the call that compares knows what to make of it.
 FOUND: Final[tuple[type[Exception], ...]] = (
@@ -82,16 +82,16 @@ REFUSED: Final[tuple[type[Exception], ...]] = (
 BARE: Final[tuple[type[Exception], ...]] = (OSError, RuntimeError)
 
 _CAUGHT: Final[tuple[type[Exception], ...]] = (driver.KazooException, *UNAVAILABLE, *BARE)
-_LOOK: Final = sentence("check that ZooKeeper runs, has a majority, and can be reached")
-_LOOK_AND_READ: Final = sentence(
+_LOOK: Final = localized("check that ZooKeeper runs, has a majority, and can be reached")
+_LOOK_AND_READ: Final = localized(
     "read the document before you repeat the change; check that ZooKeeper runs, has a majority, and can be reached"
 )
-_DEFECT: Final = sentence("this is a defect of the bus, or somebody else writes below its path; please report it")
+_DEFECT: Final = localized("this is a defect of the bus, or somebody else writes below its path; please report it")
 
 
 def unreached(what: str) -> StoreUnavailable:
     """Return the error of a call that found no connection: ZooKeeper knows nothing of it."""
-    return StoreUnavailable(sentence("ZooKeeper cannot be reached ({what}); nothing was sent", what=what), hint=_LOOK)
+    return StoreUnavailable(localized("ZooKeeper cannot be reached ({what}); nothing was sent", what=what), hint=_LOOK)
 
 
 def translate(error: Exception, what: str, *, changes: bool) -> StoreError:
@@ -100,11 +100,11 @@ def translate(error: Exception, what: str, *, changes: bool) -> StoreError:
         return _unanswered(what, error_text(error), changes=changes)
     if isinstance(error, FORBIDDEN):
         return StoreError(
-            sentence("ZooKeeper does not allow this ({what}): {error}", what=what, error=error_text(error)),
-            hint=sentence("give the bus all rights below its path, without a login, and quota enough"),
+            localized("ZooKeeper does not allow this ({what}): {error}", what=what, error=error_text(error)),
+            hint=localized("give the bus all rights below its path, without a login, and quota enough"),
         )
     return StoreError(
-        sentence("ZooKeeper cannot do this ({what}): {error}", what=what, error=error_text(error)), hint=_DEFECT
+        localized("ZooKeeper cannot do this ({what}): {error}", what=what, error=error_text(error)), hint=_DEFECT
     )
 
 
@@ -116,17 +116,17 @@ def translating(what: str, *, changes: bool) -> Iterator[None]:
     except FOUND:
         raise
     except TimeoutError as error:
-        raise _unanswered(what, sentence("no answer in time"), changes=changes) from error
+        raise _unanswered(what, localized("no answer in time"), changes=changes) from error
     except _CAUGHT as error:
         raise translate(error, what, changes=changes) from error
 
 
-def _unanswered(what: str, why: Said, *, changes: bool) -> StoreUnavailable:
+def _unanswered(what: str, why: AnyText, *, changes: bool) -> StoreUnavailable:
     if not changes:
         return StoreUnavailable(
-            sentence("ZooKeeper does not answer ({what}): {error}", what=what, error=why), hint=_LOOK
+            localized("ZooKeeper does not answer ({what}): {error}", what=what, error=why), hint=_LOOK
         )
-    said = sentence(
+    said = localized(
         "ZooKeeper does not answer ({what}): {error}; whether it was done is not known", what=what, error=why
     )
     return StoreUnavailable(said, hint=_LOOK_AND_READ)

@@ -17,7 +17,7 @@ from bus.domain.identity import id_time
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import Trace
-from bus.sentences import Said, Sentence, sentence
+from bus.sentences import AnyText, LocalizedText, localized
 
 _BY_THE_CLOCK: Final = (Status.RETRYING, Status.RESEND)
 _BEHIND: Final = 5000  # ms; a feed that keeps up with its outcomes is never so far behind
@@ -31,7 +31,7 @@ class Cause(NamedTuple):
     """
 
     name: str
-    what: Sentence
+    what: LocalizedText
 
 
 class Post(NamedTuple):
@@ -45,7 +45,7 @@ class Post(NamedTuple):
 class Place(NamedTuple):
     """Where messages of a subscription wait; ``oldest`` (ms) is when the oldest there was received."""
 
-    what: Sentence
+    what: LocalizedText
     oldest: int
 
 
@@ -80,9 +80,9 @@ def planned(
     """Return the cause that configuration and schedule give; None when neither holds the delivery back."""
     delivery = trace.deliveries[name]
     if destination is None or subscription is None:
-        return Cause("removed", sentence("subscription removed"))
+        return Cause("removed", localized("subscription removed"))
     if destination.paused:
-        return Cause("paused", sentence("the destination is paused"))
+        return Cause("paused", localized("the destination is paused"))
     if subscription.paused:
         return Cause("paused", _paused(subscription.paused_reason))
     if delivery.status in _BY_THE_CLOCK:
@@ -92,15 +92,15 @@ def planned(
 
 def behind(message_id: str) -> Cause:
     """Return the cause of a delivery whose key is held up by another message."""
-    return Cause("order", sentence("it waits for message {message}, an earlier one of its key", message=message_id))
+    return Cause("order", localized("it waits for message {message}, an earlier one of its key", message=message_id))
 
 
 def blocks() -> Cause:
     """Return the cause of a delivery that is dead and holds up its key."""
-    return Cause("order", sentence("its key waits until a person resends or skips it"))
+    return Cause("order", localized("its key waits until a person resends or skips it"))
 
 
-def unread(what: Sentence) -> Cause:
+def unread(what: LocalizedText) -> Cause:
     """Return the cause of a delivery whose subscription waits for what it cannot read now, in a strict order."""
     return Cause("order", what)
 
@@ -110,9 +110,9 @@ def live(trace: Trace, subscription: Subscription, moment: Moment) -> Cause | No
     delivery = trace.deliveries[subscription.name]
     is_due = delivery.status in _BY_THE_CLOCK
     if not moment.posts:
-        return Cause("nobody", sentence("no dispatcher is alive, so nobody delivers"))
+        return Cause("nobody", localized("no dispatcher is alive, so nobody delivers"))
     if is_due and not moment.has_clock:
-        return Cause("nobody", sentence("no compensator is alive, which hands over what is due"))
+        return Cause("nobody", localized("no compensator is alive, which hands over what is due"))
     if (broken := _broken(moment.posts)) is not None or not moment.is_whole:
         return broken
     workers = [post.worker for post in moment.posts if post.worker is not None]
@@ -123,14 +123,14 @@ def _until(name: str, at: int, now: int) -> Cause | None:
     if at <= now:
         return None
     if name == "scheduled":
-        return Cause(name, sentence("deliver at {time}", time=format_time(at)))
-    return Cause(name, sentence("the next attempt is due at {time}", time=format_time(at)))
+        return Cause(name, localized("deliver at {time}", time=format_time(at)))
+    return Cause(name, localized("the next attempt is due at {time}", time=format_time(at)))
 
 
-def _paused(reason: str) -> Sentence:
+def _paused(reason: str) -> LocalizedText:
     if not reason:
-        return sentence("the subscription is paused")
-    return sentence("the subscription is paused: {reason}", reason=reason_of(reason))
+        return localized("the subscription is paused")
+    return localized("the subscription is paused: {reason}", reason=reason_of(reason))
 
 
 def _broken(posts: Iterable[Post]) -> Cause | None:
@@ -141,34 +141,34 @@ def _broken(posts: Iterable[Post]) -> Cause | None:
     last = max(found.values(), key=lambda breaker: breaker.probe_at)
     why = _answered(last.answered)
     if last.state != "open":
-        return Cause("breaker", sentence("the breaker on {nodes} is trying a probe: {why}", nodes=nodes, why=why))
+        return Cause("breaker", localized("the breaker on {nodes} is trying a probe: {why}", nodes=nodes, why=why))
     time = format_time(last.probe_at)
-    what = sentence("the breaker on {nodes} is open until a probe at {time}: {why}", nodes=nodes, time=time, why=why)
+    what = localized("the breaker on {nodes} is open until a probe at {time}: {why}", nodes=nodes, time=time, why=why)
     return Cause("breaker", what)
 
 
-def _answered(status: int | None) -> Said:
+def _answered(status: int | None) -> AnyText:
     if status is None:
-        return sentence("nobody answered")
-    return sentence("the subscriber answered HTTP {status}", status=status)
+        return localized("nobody answered")
+    return localized("the subscriber answered HTTP {status}", status=status)
 
 
 def _held(workers: Sequence[WorkerFigures], subscription: Subscription) -> Cause | None:
     """Return what keeps the dispatchers from delivering: permits or the rate; None for neither."""
     working = [worker for worker in workers if worker.share]
     if not working:
-        return Cause("permits", sentence("no dispatcher has a share of the permits yet"))
+        return Cause("permits", localized("no dispatcher has a share of the permits yet"))
     has_waiting = any(worker.waiting for worker in working)
     lacks_slot = any(worker.waiting and worker.lacks_slot for worker in workers)
     if lacks_slot or (has_waiting and all(worker.in_use >= worker.share for worker in working)):
-        what = sentence(
+        what = localized(
             "no permit is free, {used} of {total} are in use: it waits for one, or has one of them",
             used=sum(worker.in_use for worker in workers),
             total=subscription.max_concurrency,
         )
         return Cause("permits", what)
     if subscription.rate is not None and any(worker.rate_wait for worker in working):
-        what = sentence("the rate of the subscription holds it: {rate} a second", rate=f"{subscription.rate:g}")
+        what = localized("the rate of the subscription holds it: {rate} a second", rate=f"{subscription.rate:g}")
         return Cause("rate", what)
     return None
 
@@ -180,17 +180,17 @@ def _on_its_way(trace: Trace, workers: Sequence[WorkerFigures], moment: Moment, 
     places = () if is_due else moment.places
     place = next((found.what for found in places if found.oldest <= received_at), None)
     if place is not None and used:
-        what = sentence("it waits in {place}, or is one of {used} requests that are under way", place=place, used=used)
+        what = localized("it waits in {place}, or is one of {used} requests that are under way", place=place, used=used)
         return Cause("queue", what)
     if place is not None:
-        return Cause("queue", sentence("it waits in {place}", place=place))
+        return Cause("queue", localized("it waits in {place}", place=place))
     late = {node: since for node, since in moment.unseen.items() if since < moment.now - _BEHIND}
     if late:
         nodes, time = ", ".join(sorted(late)), format_time(min(late.values()))
-        what = sentence("it may be out: outcomes on {nodes} wait for the store since {time}", nodes=nodes, time=time)
+        what = localized("it may be out: outcomes on {nodes} wait for the store since {time}", nodes=nodes, time=time)
         return Cause("queue", what)
     if used:
-        return Cause("under_way", sentence("it is one of {used} requests that are under way, or is next", used=used))
+        return Cause("under_way", localized("it is one of {used} requests that are under way, or is next", used=used))
     if is_due:
-        return Cause("under_way", sentence("it is due and about to be handed over"))
-    return Cause("under_way", sentence("nothing holds it: it is between two of its steps"))
+        return Cause("under_way", localized("it is due and about to be handed over"))
+    return Cause("under_way", localized("nothing holds it: it is between two of its steps"))

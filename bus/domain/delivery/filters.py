@@ -10,7 +10,7 @@ from jmespath.exceptions import JMESPathTypeError
 
 from bus.domain.json_bodies import is_json, read_json
 from bus.domain.message import Message
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _ALL: Final = "*"
 
@@ -28,7 +28,7 @@ class Filter:
         try:
             self._compiled = jmespath.compile(expression)
         except (ValueError, RecursionError) as error:
-            raise ValueError(sentence("the filter does not compile: {error}", error=str(error))) from error
+            raise ValueError(localized("the filter does not compile: {error}", error=str(error))) from error
         self._names = set(_names(self._compiled.parsed))
         self._reads_body = not self._names.isdisjoint(("body", _ALL))
 

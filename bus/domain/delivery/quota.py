@@ -10,7 +10,7 @@ A_LITTLE: Final = 1 << 20
 """Bytes that a lane may hold of messages accepted before even with the disk at its reserve, so that they flow on."""
 
 
-class Room(NamedTuple):
+class SpoolCapacity(NamedTuple):
     """Bytes of a spool: ``held`` by one lane of the ``total`` of all; ``free`` is what it could still take.
 
     Free is what neither the limit nor the disk's reserve forbids; below zero when the disk is under its reserve.
@@ -39,6 +39,6 @@ class Room(NamedTuple):
             return self.takes(share, size)
         return self.held + size <= A_LITTLE
 
-    def after(self, size: int) -> Room:
+    def after(self, size: int) -> SpoolCapacity:
         """Return the room that is left once the lane has taken ``size`` more."""
-        return Room(self.held + size, self.total + size, self.free - size)
+        return SpoolCapacity(self.held + size, self.total + size, self.free - size)

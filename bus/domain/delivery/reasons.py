@@ -11,7 +11,7 @@ from typing import Final
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.delivery.intervention import BY_A_PERSON, SET_ASIDE, Intervention
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
-from bus.sentences import N_, Said, Sentence, sentence
+from bus.sentences import N_, AnyText, LocalizedText, localized
 
 FILTERED: Final = N_("filter")
 PAUSED: Final = N_("paused")
@@ -42,7 +42,7 @@ REASONS: Final = frozenset(
 """Those without values."""
 
 
-def reason_of(text: str, *, by: str = "") -> Said:
+def reason_of(text: str, *, by: str = "") -> AnyText:
     """Return a reason as a sentence where it is one of the bus; any other stays as it is.
 
     Parameters
@@ -51,30 +51,30 @@ def reason_of(text: str, *, by: str = "") -> Said:
         Who ordered the resend that the reason is about.
     """
     if text in REASONS:
-        return sentence(text)
+        return localized(text)
     if by and text == f"resent by {by}":
-        return sentence("resent by {name}", name=by)
+        return localized("resent by {name}", name=by)
     return _with_values(text) or text
 
 
-def _with_values(text: str) -> Sentence | None:
+def _with_values(text: str) -> LocalizedText | None:
     if (intervention := Intervention.parse(text)) is not None:
         return _by_a_person(intervention)
     if found := _EXHAUSTED.fullmatch(text):
-        return sentence("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
+        return localized("{reason}; retries exhausted after {count}", reason=found[1], count=int(found[2]))
     if found := _FINAL.fullmatch(text):
-        return sentence("{reason}; not tried again, as the subscription says", reason=found[1])
+        return localized("{reason}; not tried again, as the subscription says", reason=found[1])
     if found := _SCHEDULED.fullmatch(text):
-        return sentence("deliver at {time}", time=found[1])
+        return localized("deliver at {time}", time=found[1])
     return None
 
 
-def _by_a_person(intervention: Intervention) -> Sentence:
+def _by_a_person(intervention: Intervention) -> LocalizedText:
     what, name, why = intervention
     if what == SET_ASIDE:
         if why:
-            return sentence("set aside by {name}: {reason}", name=name, reason=why)
-        return sentence("set aside by {name}", name=name)
+            return localized("set aside by {name}: {reason}", name=name, reason=why)
+        return localized("set aside by {name}", name=name)
     if why:
-        return sentence("discarded by {name}: {reason}", name=name, reason=why)
-    return sentence("discarded by {name}", name=name)
+        return localized("discarded by {name}: {reason}", name=name, reason=why)
+    return localized("discarded by {name}", name=name)

@@ -11,7 +11,7 @@ import msgspec
 
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.times import DAY
-from bus.sentences import sentence
+from bus.sentences import localized
 
 JITTER: Final = 0.2
 RETRY_AFTER_CAP: Final = DAY
@@ -34,12 +34,12 @@ def check_dead_on(statuses: Iterable[int]) -> tuple[int, ...]:
     for status in found:
         if not 400 <= status < 600 or status in _PASSING or status == _GONE:  # noqa: PLR2004 - the 400s and 500s
             raise ValueError(
-                sentence(
+                localized(
                     "{status} cannot be final: give statuses of 400 to 599, but 408, 410, 425 and 429", status=status
                 )
             )
     if len(found) > MOST_DEAD_ON:
-        raise ValueError(sentence("at most {most} statuses can be final", most=MOST_DEAD_ON))
+        raise ValueError(localized("at most {most} statuses can be final", most=MOST_DEAD_ON))
     return found
 
 
@@ -116,16 +116,16 @@ def parse_waits(form: list[str] | dict[str, object]) -> Schedule | Exponential:
     """
     if isinstance(form, list):
         if not form:
-            raise ValueError(sentence('retry needs at least one wait, such as ["5s", "30s"]'))
+            raise ValueError(localized('retry needs at least one wait, such as ["5s", "30s"]'))
         return Schedule(tuple(parse_duration(text) for text in form))
     if set(form) != {"first", "factor", "max"}:
-        raise ValueError(sentence('the exponential form of retry is {"first": "5s", "factor": 3, "max": "12h"}'))
+        raise ValueError(localized('the exponential form of retry is {"first": "5s", "factor": 3, "max": "12h"}'))
     factor = float(str(form["factor"]))
     if not 1 <= factor <= 100:  # noqa: PLR2004 - a factor outside is a slip of the keyboard
-        raise ValueError(sentence("retry.factor must be from 1 to 100"))
+        raise ValueError(localized("retry.factor must be from 1 to 100"))
     first, longest = parse_duration(str(form["first"])), parse_duration(str(form["max"]))
     if first < 1 or longest < first:
-        raise ValueError(sentence("retry.first must be above zero and retry.max not below it"))
+        raise ValueError(localized("retry.first must be above zero and retry.max not below it"))
     return Exponential(first, factor, longest)
 
 

@@ -125,7 +125,7 @@ class Shares:
         return min(view.share(self._owner, name, total) for view in bounds)
 
 
-class Reshared:
+class ShareChanges:
     """Which subscriptions other shares concern, so that their cost does not grow with all the others."""
 
     def __init__(self, shares: Shares) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 
 class Severity(enum.StrEnum):
@@ -44,8 +44,8 @@ class Alarm(NamedTuple):
 
     rule: str
     severity: Severity
-    what: Sentence
-    next_step: Sentence
+    what: LocalizedText
+    next_step: LocalizedText
     link: str
     since: int | None = None
     destination: str | None = None

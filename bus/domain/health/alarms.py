@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.health.alarm import Alarm
 from bus.domain.health.causes import with_causes
-from bus.domain.health.facts import Facts, Waiting
+from bus.domain.health.facts import Backlog, Facts
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.health.rules import (
     brokers,
@@ -23,7 +23,7 @@ from bus.domain.health.rules import (
 )
 
 _AS_SHIPPED: Final = Rulebook()
-_NOTHING: Final = Waiting(0, None)
+_NOTHING: Final = Backlog(0, None)
 _FROM_STORE: Final[Mapping[str, Callable[[Facts], object]]] = {
     "dead": lambda facts: facts.dead,
     "latency": lambda facts: facts.delivering,

@@ -29,7 +29,7 @@ _WITHOUT: Final = {
 }
 
 
-class _Known(NamedTuple):
+class _CandidateCauses(NamedTuple):
     """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down.
 
     ``full`` has the cause of the full disk of a process, by its owner; ``own`` are the causes of subscriptions that
@@ -47,7 +47,7 @@ class _Known(NamedTuple):
 def with_causes(found: Sequence[Alarm], facts: Facts) -> list[Alarm]:
     """Return the alarms, each with its cause and its owner."""
     subscriptions = {one.key: one for one in facts.subscriptions}
-    known = _Known(
+    known = _CandidateCauses(
         parts={part.name for part in facts.parts}
         | {one.cluster for one in facts.brokers if _is_ill(one)}
         | _lasting(facts, "part:"),
@@ -76,7 +76,7 @@ def _is_ill(broker: BrokerFigures) -> bool:
     return alarms or broker.in_flow > 0
 
 
-def _cause(alarm: Alarm, known: _Known, facts: Facts) -> str:
+def _cause(alarm: Alarm, known: _CandidateCauses, facts: Facts) -> str:
     if alarm.rule == "part-down":
         name = alarm.cause.removeprefix("part:")
         return f"role:{_OF_ROLES[name]}" if name in _OF_ROLES else f"part:{_part(name, known.parts)}"
@@ -103,7 +103,7 @@ def _rules(alarm: Alarm) -> tuple[str, ...]:
     return found if alarm.subscription else found[:1]
 
 
-def _cause_of_spool(alarm: Alarm, known: _Known) -> str:
+def _cause_of_spool(alarm: Alarm, known: _CandidateCauses) -> str:
     name, _, owner = alarm.subject.partition("@")
     if alarm.rule == "spool-full" and owner in known.full:
         return known.full[owner]
@@ -116,7 +116,7 @@ _APART: Final = frozenset({"norm", "proof", *_OF_ITS_OWN})
 """What is no trouble that a norm of a subscription follows from."""
 
 
-def _cause_of_lane(rule: str, lane: Lane, known: _Known, facts: Facts) -> str:
+def _cause_of_lane(rule: str, lane: Lane, known: _CandidateCauses, facts: Facts) -> str:
     if rule in _OF_ITS_OWN:
         return f"{rule}:{'/'.join(lane)}"
     destination, subscription = facts.destinations.get(lane[0]), known.subscriptions.get(lane)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from bus.domain.health.alarm import Severity
-from bus.domain.health.incidents import Incident, Raised, Told
+from bus.domain.health.incidents import Incident, Notification, RaisedAlarm
 
 
-class Quiet(NamedTuple):
+class QuietHours(NamedTuple):
     """Hours of a day in which only what is critical is told: from ``since`` until ``until``, over midnight or not."""
 
     since: time
@@ -54,7 +54,7 @@ class Channel(NamedTuple):
     url: str
     least: Severity = Severity.WARNING
     after: int = 0
-    quiet: Quiet | None = None
+    quiet: QuietHours | None = None
     owners: tuple[str, ...] = ()
     repeat: int = 0
     heartbeat: int = 0
@@ -73,7 +73,7 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
     destination: str = ""
     subscription: str = ""
 
-    def has(self, alarm: Raised, cause: str, now: int) -> bool:
+    def has(self, alarm: RaisedAlarm, cause: str, now: int) -> bool:
         """Whether it silences an alarm of a cause."""
         parts = (
             (self.cause, cause),
@@ -139,7 +139,7 @@ def _first(channel: Channel, incident: Incident, now: int) -> Notice | None:
     return Notice.OPENED
 
 
-def _next(channel: Channel, incident: Incident, told: Told, now: int) -> Notice | None:
+def _next(channel: Channel, incident: Incident, told: Notification, now: int) -> Notice | None:
     if incident.severity.rank < told.severity.rank:
         return Notice.WORSE
     if channel.repeat and not incident.is_taken_on and now - told.at >= channel.repeat:

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bus.domain.delivery.reasons import reason_of
-from bus.domain.health.facts import Delivering, Facts, Lane, OpenBreaker, Waiting
+from bus.domain.health.facts import Backlog, DeliveryRates, Facts, Lane, OpenBreaker
 from bus.domain.health.rules.subscribers import manner_of
 from bus.domain.subscription import Subscription
-from bus.sentences import N_, Said, sentence
+from bus.sentences import N_, AnyText, localized
 
 _FAILING: Final = 0.1
 """The share of attempts from which on it fails; less is told beside that it is healthy."""
-_NOTHING: Final = Waiting(0, None)
-_NO_ATTEMPTS: Final = Delivering(0, 0, None)
+_NOTHING: Final = Backlog(0, None)
+_NO_ATTEMPTS: Final = DeliveryRates(0, 0, None)
 
 
 class State(enum.StrEnum):
@@ -58,10 +58,10 @@ class Condition(NamedTuple):
     destination: str
     subscription: str
     state: State
-    why: Said = ""
+    why: AnyText = ""
     since: int | None = None
     probe_at: int | None = None
-    waiting: Waiting = _NOTHING
+    waiting: Backlog = _NOTHING
     retrying: int | None = None
     dead: int | None = None
     attempts: int = 0
@@ -94,20 +94,20 @@ def _paused(known: Condition, subscription: Subscription, facts: Facts) -> Condi
     if subscription.paused:
         return known._replace(state=State.PAUSED, why=reason_of(subscription.paused_reason))
     if destination is not None and destination.paused:
-        return known._replace(state=State.PAUSED, why=sentence("its destination is paused"))
+        return known._replace(state=State.PAUSED, why=localized("its destination is paused"))
     return None
 
 
 def _held(known: Condition, subscription: Subscription, facts: Facts) -> Condition:
     if known.failed and known.failed >= _FAILING * known.attempts:
         share = f"{known.failed / known.attempts:.0%}"
-        why = sentence("{share} of {count} attempts of the last minutes failed", share=share, count=known.attempts)
+        why = localized("{share} of {count} attempts of the last minutes failed", share=share, count=known.attempts)
         return known._replace(state=State.FAILING, why=why)
     if subscription.key in facts.saturated:
-        why = sentence("all {count} permits are in use, and deliveries wait", count=subscription.max_concurrency)
+        why = localized("all {count} permits are in use, and deliveries wait", count=subscription.max_concurrency)
         return known._replace(state=State.SATURATED, why=why)
     if subscription.key in facts.held_by_rate and subscription.rate is not None:
-        why = sentence("deliveries wait for its rate, {rate} a second", rate=f"{subscription.rate:g}")
+        why = localized("deliveries wait for its rate, {rate} a second", rate=f"{subscription.rate:g}")
         return known._replace(state=State.HELD_BY_RATE, why=why)
     return known
 
@@ -124,7 +124,7 @@ def _open(known: Condition, breakers: Sequence[OpenBreaker]) -> Condition | None
     last = max(breakers, key=lambda one: one.figures.probe_at).figures
     return known._replace(
         state=State.BREAKER_OPEN,
-        why=sentence(_OPENED[manner_of(last.answered)], status=last.answered or 0),
+        why=localized(_OPENED[manner_of(last.answered)], status=last.answered or 0),
         since=min(one.figures.since for one in breakers),
         probe_at=min(one.figures.probe_at for one in breakers),
     )

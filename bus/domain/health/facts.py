@@ -21,7 +21,7 @@ from bus.domain.health.vitals import (
     UnreachableProcess,
 )
 from bus.domain.subscription import Subscription
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 Lane = tuple[str, str]
 """A destination and the name of a subscription."""
@@ -31,7 +31,7 @@ class Part(NamedTuple):
     """A part that is not well, and the process that says so."""
 
     name: str
-    trouble: Said
+    trouble: AnyText
     owner: str
     node: str
 
@@ -69,7 +69,7 @@ class OpenBreaker(NamedTuple):
     figures: BreakerFigures
 
 
-class Publishing(NamedTuple):
+class PublishTarget(NamedTuple):
     """The cluster that a receiver publishes to over a transport, the primary one, and whether a person chose it."""
 
     url: str
@@ -79,14 +79,14 @@ class Publishing(NamedTuple):
     is_chosen: bool
 
 
-class Waiting(NamedTuple):
+class Backlog(NamedTuple):
     """What waits on a subscription's transports, None where a broker cannot say; ``oldest`` in ms, None for none."""
 
     records: int | None
     oldest: int | None
 
 
-class Delivering(NamedTuple):
+class DeliveryRates(NamedTuple):
     """How a subscription was served of late: attempts, how many of them failed, and p99 in milliseconds."""
 
     attempts: int
@@ -145,7 +145,7 @@ class Facts(NamedTuple):
     breakers: Sequence[OpenBreaker] = ()
     destinations: Mapping[str, Destination] = {}
     subscriptions: Collection[Subscription] = ()
-    publishing: Sequence[Publishing] = ()
+    publishing: Sequence[PublishTarget] = ()
     dead: Mapping[Lane, int] | None = {}
     unreachable: Sequence[UnreachableProcess] = ()
     orphans: Mapping[str, int] = {}
@@ -153,9 +153,9 @@ class Facts(NamedTuple):
     turned_away: Sequence[TurnedAwayFigures] = ()
     producers: Sequence[ProducerQueue] = ()
     certificates: Sequence[CertificateFigures] = ()
-    waiting: Mapping[Lane, Waiting] = {}
+    waiting: Mapping[Lane, Backlog] = {}
     progress: Mapping[Lane, Progress] = {}
-    delivering: Mapping[Lane, Delivering] | None = None
+    delivering: Mapping[Lane, DeliveryRates] | None = None
     accepted: Mapping[str, int] | None = None
     findings: Findings | None = None
     saturated: Collection[Lane] = ()

@@ -10,7 +10,7 @@ import msgspec
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.rulebook import RULES, Rulebook
 from bus.domain.times import DAY, MINUTE
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 
 KEPT: Final = 7 * DAY
 """How long a closed incident is kept, in milliseconds."""
@@ -22,7 +22,7 @@ _LONGEST_GAP: Final = 2 * MINUTE
 """What was found before a longer time without a look is not taken to have lasted through it."""
 
 
-class Raised(msgspec.Struct, frozen=True, kw_only=True):
+class RaisedAlarm(msgspec.Struct, frozen=True, kw_only=True):
     """An alarm of an incident.
 
     Attributes
@@ -37,8 +37,8 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     severity: Severity
-    what: Sentence
-    next_step: Sentence
+    what: LocalizedText
+    next_step: LocalizedText
     link: str
     destination: str | None = None
     subscription: str | None = None
@@ -49,7 +49,7 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
     gone_at: int = 0
     over_at: int = 0
 
-    def moved(self, by: int) -> Raised:
+    def moved(self, by: int) -> RaisedAlarm:
         """Return the alarm with all its times shifted by so many milliseconds."""
         times = {
             name: at + by for name in ("found_at", "raised_at", "gone_at", "over_at") if (at := getattr(self, name))
@@ -57,11 +57,11 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **times)
 
 
-def _first(raised: Raised) -> tuple[int, int, int]:
+def _first(raised: RaisedAlarm) -> tuple[int, int, int]:
     return (raised.severity.rank, _ORDER.get(raised.rule, len(_ORDER)), raised.raised_at)
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
+class Acknowledgement(msgspec.Struct, frozen=True):
     """Who has taken an incident on, when (ms), what that person says, and how bad it was then."""
 
     by: str
@@ -70,7 +70,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
     severity: Severity = Severity.CRITICAL
 
 
-class Told(msgspec.Struct, frozen=True):
+class Notification(msgspec.Struct, frozen=True):
     """What a channel was told last: when (ms), how bad it was then, and whether that it is over."""
 
     at: int
@@ -92,20 +92,20 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     cause: str
     opened_at: int
-    alarms: Mapping[str, Raised]
+    alarms: Mapping[str, RaisedAlarm]
     left_out: int = 0
     closed_at: int = 0
-    acknowledged: Acknowledged | None = None
-    told: Mapping[str, Told] = {}
+    acknowledged: Acknowledgement | None = None
+    told: Mapping[str, Notification] = {}
     owed: Mapping[str, int] = {}
 
     @property
-    def open_alarms(self) -> list[Raised]:
+    def open_alarms(self) -> list[RaisedAlarm]:
         """Those that are not over: the worst first, and among equals what others follow from."""
         return sorted((one for one in self.alarms.values() if not one.over_at), key=_first)
 
     @property
-    def shown(self) -> list[Raised]:
+    def shown(self) -> list[RaisedAlarm]:
         """What it is about: the alarms that are not over, or once it is closed all of them."""
         return self.open_alarms or sorted(self.alarms.values(), key=_first)
 
@@ -115,7 +115,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         taken = self.acknowledged
         return taken is not None and self.severity.rank >= taken.severity.rank
 
-    def with_acknowledgement(self, acknowledged: Acknowledged | None) -> Incident:
+    def with_acknowledgement(self, acknowledged: Acknowledgement | None) -> Incident:
         """Return it with who has taken it on, the last that is known."""
         return self if acknowledged is None else msgspec.structs.replace(self, acknowledged=acknowledged)
 
@@ -233,7 +233,7 @@ def advance(
     return Watch(at=now, pending=since, incidents=_kept({**past, **closed}, now))
 
 
-def _with_room(alarms: Mapping[str, Raised]) -> Mapping[str, Raised]:
+def _with_room(alarms: Mapping[str, RaisedAlarm]) -> Mapping[str, RaisedAlarm]:
     """Return the alarms of an incident, those that are over left out when there is no room for one more."""
     if len(alarms) < _MOST_ALARMS:
         return alarms
@@ -251,7 +251,7 @@ def _followed(
     return msgspec.structs.replace(incident.until(now), alarms=alarms, left_out=0)
 
 
-def _now(raised: Raised, alarm: Alarm | None, clear: int, now: int, *, known: bool) -> Raised:
+def _now(raised: RaisedAlarm, alarm: Alarm | None, clear: int, now: int, *, known: bool) -> RaisedAlarm:
     if alarm is not None:
         return _raised(alarm, raised.found_at, raised.raised_at)
     if not known:
@@ -260,8 +260,8 @@ def _now(raised: Raised, alarm: Alarm | None, clear: int, now: int, *, known: bo
     return msgspec.structs.replace(raised, gone_at=gone_at, over_at=now if now - gone_at >= clear else 0)
 
 
-def _raised(alarm: Alarm, found_at: int, raised_at: int) -> Raised:
-    return Raised(
+def _raised(alarm: Alarm, found_at: int, raised_at: int) -> RaisedAlarm:
+    return RaisedAlarm(
         rule=alarm.rule,
         severity=alarm.severity,
         what=alarm.what,

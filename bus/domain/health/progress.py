@@ -37,7 +37,7 @@ class Verdict(enum.StrEnum):
         return list(Verdict).index(self)
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """Where a consumer was at a time (ms), and how many records were left for it then."""
 
     at: int
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
     is_paused: bool = False
 
 
-def judge(seen: Sequence[Seen], now: int) -> Verdict:
+def judge(seen: Sequence[Observation], now: int) -> Verdict:
     """Return how a consumer gets on, by what was seen of it, in the order of time, and not later than ``now`` (ms).
 
     What covers less than the window is well.
@@ -83,7 +83,7 @@ def judge(seen: Sequence[Seen], now: int) -> Verdict:
 
 
 class _Window(NamedTuple):
-    seen: tuple[Seen, ...]
+    seen: tuple[Observation, ...]
     looked_at: int
 
 
@@ -100,7 +100,7 @@ class Windows:
         """Whether to look: whatever is kept was seen long enough ago."""
         return all(now - window.looked_at >= EVERY or now < window.looked_at for window in self._windows.values())
 
-    def note(self, part: str, seen: Seen, *, is_alive: bool = True) -> None:
+    def note(self, part: str, seen: Observation, *, is_alive: bool = True) -> None:
         """Take in what was seen of a part.
 
         Parameters
@@ -115,7 +115,7 @@ class Windows:
         gap = seen.at - before.looked_at
         is_new = not before.seen or not 0 <= gap <= _GAP or seen.position < before.seen[-1].position
         if is_new:
-            kept: tuple[Seen, ...] = (seen,)
+            kept: tuple[Observation, ...] = (seen,)
         elif is_alive or seen.position > before.seen[-1].position:
             kept = (*before.seen[-_MOST + 1 :], seen)
         else:
@@ -138,7 +138,7 @@ class Windows:
         return Progress(worst, tuple(sorted(filter(None, parts))), since)
 
 
-def _since(seen: Sequence[Seen]) -> int:
+def _since(seen: Sequence[Observation]) -> int:
     """Return since when the last position has been the position, or what is kept begins where it moves."""
     same = [one.at for one in seen if one.position == seen[-1].position]
     return same[0] if len(same) > 1 else seen[0].at

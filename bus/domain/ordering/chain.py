@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 LEAST_TAKEOVER: Final = 2.0
 MOST_TAKEOVER: Final = 3_600.0
@@ -57,7 +57,7 @@ def check_takeover(seconds: float) -> float:
     """Return ``takeover_after`` of a producer's lease; raises ``InvalidMessage`` for one that is out of bounds."""
     if not LEAST_TAKEOVER <= seconds <= MOST_TAKEOVER:  # NaN as well
         raise InvalidMessage(
-            sentence(
+            localized(
                 "takeover_after is {least} to {most} seconds, or not set",
                 least=f"{LEAST_TAKEOVER:g}",
                 most=f"{MOST_TAKEOVER:g}",
@@ -114,8 +114,8 @@ class Whereabouts(enum.Enum):
     READ = "its group was read to its end: it was delivered just now, or is on no group"
 
 
-class Stands(Protocol):
-    """How a group stands (`bus.ports.broker_group.Standing`)."""
+class GroupStanding(Protocol):
+    """How a group stands (`bus.ports.broker_group.GroupStatus`)."""
 
     @property
     def is_whole(self) -> bool:
@@ -264,7 +264,7 @@ def without(chain: Chain, groups: Collection[str]) -> Chain:
     return _replace(chain, send=tuple(group for group in chain.send if group not in groups))
 
 
-def joined(chain: Chain, standings: Mapping[str, Stands], *, leftovers: bool = False) -> Chain:
+def joined(chain: Chain, standings: Mapping[str, GroupStanding], *, leftovers: bool = False) -> Chain:
     """Return the chain with the groups that may take messages behind those that already may: whole and empty ones.
 
     One that still has something to be read would have its old messages read after newer ones of another group. With

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bus.domain.ordering.chain import Chain, ended, first_chain
-from bus.domain.ordering.effects import Known, Procedure, Put, Read, Refused
+from bus.domain.ordering.effects import KnownChain, Procedure, Put, Read, Refusal
 from bus.domain.ordering.tenure import Tenure
 
 
@@ -20,7 +20,7 @@ class ChainCopy:
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._known: Known | None = None
+        self._known: KnownChain | None = None
 
     @property
     def chain(self) -> Chain | None:
@@ -33,21 +33,21 @@ class ChainCopy:
 
     def read(self) -> Procedure[Chain | None]:
         """Read the chain; None while the coordinator does not answer."""
-        answer: Known | Refused = yield Read()
-        if isinstance(answer, Refused):
+        answer: KnownChain | Refusal = yield Read()
+        if isinstance(answer, Refusal):
             return None
-        self._note(answer if answer.version else Known(first_chain(self._now()), 0))
+        self._note(answer if answer.version else KnownChain(first_chain(self._now()), 0))
         return self.chain
 
     def put(self, seen: Chain, wanted: Chain) -> Procedure[bool]:
         """Write a chain that was made from one that was seen here; False when another was written, or nobody knows."""
         if self._known is None or self._known.chain is not seen:
             return False
-        answer: int | Refused = yield Put(wanted, self._known.version)
-        if isinstance(answer, Refused):
+        answer: int | Refusal = yield Put(wanted, self._known.version)
+        if isinstance(answer, Refusal):
             self._known = None
             return False
-        self._note(Known(wanted, answer))
+        self._note(KnownChain(wanted, answer))
         return True
 
     def tend(self, tenure: Tenure, clock: Callable[[], float]) -> Procedure[None]:
@@ -73,7 +73,7 @@ class ChainCopy:
         if chain is not None and wanted is not None:
             yield from self.put(chain, wanted)
 
-    def _note(self, known: Known) -> None:
+    def _note(self, known: KnownChain) -> None:
         """Keep what is newer: several procedures may have asked at once, and go on with what they saw."""
         if self._known is None or known.version > self._known.version:
             self._known = known

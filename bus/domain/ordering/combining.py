@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidMessage
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _GROUPED = frozenset({TransportName.KAFKA, TransportName.RABBITMQ})
 
@@ -16,24 +16,24 @@ def check_order(known: Destination | None, wanted: Destination, subscriptions: I
     """Raise ``InvalidMessage`` when a destination cannot keep the order that it is to keep, or had."""
     if known is not None and (known.ordering is Ordering.STRICT) is not (wanted.ordering is Ordering.STRICT):
         raise InvalidMessage(
-            sentence("a destination is strictly ordered from its beginning, or not at all"),
-            hint=sentence("make another destination, and have its producers send to that"),
+            localized("a destination is strictly ordered from its beginning, or not at all"),
+            hint=localized("make another destination, and have its producers send to that"),
             field="ordering",
         )
     if wanted.ordering is Ordering.NONE:
         return
     if wanted.ordering is Ordering.STRICT and wanted.transport not in _GROUPED:
         raise InvalidMessage(
-            sentence("the transport {transport} keeps no strict order", transport=wanted.transport),
-            hint=sentence("use Kafka or RabbitMQ with groups of brokers, or the ordering key"),
+            localized("the transport {transport} keeps no strict order", transport=wanted.transport),
+            hint=localized("use Kafka or RabbitMQ with groups of brokers, or the ordering key"),
             field="ordering",
         )
     if known is not None and known.ordering is not Ordering.NONE and known.transport is not wanted.transport:
         raise InvalidMessage(
-            sentence(
+            localized(
                 "a destination that keeps an order stays on its transport: messages would overtake on the new one"
             ),
-            hint=sentence("pause the producers, wait until nothing is left, and set the ordering to none first"),
+            hint=localized("pause the producers, wait until nothing is left, and set the ordering to none first"),
             field="transport",
         )
     for subscription in subscriptions:
@@ -44,11 +44,11 @@ def check_batch(destination: Destination, subscription: Subscription) -> None:
     """Raise ``InvalidMessage`` when a subscription wants batches of a destination that keeps an order."""
     if destination.ordering is not Ordering.NONE and subscription.batch > 1:
         raise InvalidMessage(
-            sentence(
+            localized(
                 "{name} takes batches, of which some messages may fail and others not; {code} keeps an order",
                 name=subscription.name,
                 code=destination.code,
             ),
-            hint=sentence("set its batch to 1, or the ordering to none"),
+            hint=localized("set its batch to 1, or the ordering to none"),
             field="batch",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bus.domain.ordering.chain import Chain, Lease, Segment, abandoned, produced_by
 from bus.errors import Conflict, NotFound
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 
 def segment_of(code: str, chain: Chain, group: str) -> Segment:
@@ -22,17 +22,17 @@ def segment_of(code: str, chain: Chain, group: str) -> Segment:
     found = sorted((one for one in chain.consume if one.group == group), key=lambda one: not one.is_lost)
     if not found:
         raise NotFound(
-            sentence("group {group} has nothing that is to be read of {code}", group=repr(group), code=repr(code)),
-            hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+            localized("group {group} has nothing that is to be read of {code}", group=repr(group), code=repr(code)),
+            hint=localized("see: {command}", command=f"bus ordering show {code}"),
         )
     if found[0] is chain.current:
         raise Conflict(
-            sentence(
+            localized(
                 "group {group} takes the messages to {code} now; nothing was changed",
                 group=repr(group),
                 code=repr(code),
             ),
-            hint=sentence("wait until senders moved on: they do when it does not take the next message"),
+            hint=localized("wait until senders moved on: they do when it does not take the next message"),
         )
     return found[0]
 
@@ -47,8 +47,8 @@ def producer_of(code: str, chain: Chain) -> Lease:
     """Return the producer that alone may send; raises ``NotFound`` when there is none."""
     if not chain.producer.owner:
         raise NotFound(
-            sentence("no producer has {code} for itself; nothing was changed", code=repr(code)),
-            hint=sentence("see: {command}", command=f"bus ordering show {code}"),
+            localized("no producer has {code} for itself; nothing was changed", code=repr(code)),
+            hint=localized("see: {command}", command=f"bus ordering show {code}"),
         )
     return chain.producer
 
@@ -59,7 +59,7 @@ def release_producer(code: str, chain: Chain) -> Chain:
     return produced_by(chain, "", "")
 
 
-def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[Said]:
+def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:
     """Return what is lost or comes out of order when nobody waits for a group any more.
 
     Parameters
@@ -70,26 +70,26 @@ def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[Said]:
     group = segment.group
     if segment.is_lost:
         return [
-            sentence("group {group} lost its disks: what it held and nobody had read is gone", group=group),
-            sentence("what was sent after that is delivered now"),
-            sentence("nobody gets what is gone unless it is resent: its traces stay pending"),
+            localized("group {group} lost its disks: what it held and nobody had read is gone", group=group),
+            localized("what was sent after that is delivered now"),
+            localized("nobody gets what is gone unless it is resent: its traces stay pending"),
         ]
     count = (
-        sentence("{count} messages are known to wait on group {group}", count=waiting, group=group)
+        localized("{count} messages are known to wait on group {group}", count=waiting, group=group)
         if waiting is not None
-        else sentence("nobody can say how many messages wait on group {group}", group=group)
+        else localized("nobody can say how many messages wait on group {group}", group=group)
     )
     return [
         count,
-        sentence("what was sent after them is delivered now, before them"),
-        sentence("if the group comes back, they are sent again behind all others, out of order"),
-        sentence("if its disks are lost, nobody gets them unless they are resent: their traces stay pending"),
+        localized("what was sent after them is delivered now, before them"),
+        localized("if the group comes back, they are sent again behind all others, out of order"),
+        localized("if its disks are lost, nobody gets them unless they are resent: their traces stay pending"),
     ]
 
 
-def cost_of_releasing(owner: str) -> list[Said]:
+def cost_of_releasing(owner: str) -> list[AnyText]:
     """Return what a producer loses that does not send alone any more."""
     return [
-        sentence("what the spool of {owner} still has is refused from now on, also when it comes back", owner=owner),
-        sentence("another producer may send at once, without waiting for that"),
+        localized("what the spool of {owner} still has is refused from now on, also when it comes back", owner=owner),
+        localized("another producer may send at once, without waiting for that"),
     ]

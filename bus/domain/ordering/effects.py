@@ -13,14 +13,14 @@ from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain
 
 
-class Known(NamedTuple):
+class KnownChain(NamedTuple):
     """A chain as the coordinator has it; of one that it lacks, ``version`` is 0."""
 
     chain: Chain
     version: int
 
 
-class Refused(enum.Enum):
+class Refusal(enum.Enum):
     """Why a coordinator did not do something."""
 
     CONFLICT = "somebody else wrote first"
@@ -28,7 +28,7 @@ class Refused(enum.Enum):
 
 
 class Read(NamedTuple):
-    """Read the chain: ``Known``, or ``UNKNOWN``."""
+    """Read the chain: ``KnownChain``, or ``UNKNOWN``."""
 
 
 class Put(NamedTuple):
@@ -38,13 +38,13 @@ class Put(NamedTuple):
     version: int
 
 
-class Stand(NamedTuple):
+class CheckGroup(NamedTuple):
     """Ask how a group stands: its ``Standing``."""
 
     group: str
 
 
-class Open(NamedTuple):
+class OpenWriter(NamedTuple):
     """Open a writer on a group, which shuts those before it out where the group can: whether that worked."""
 
     group: str
@@ -79,6 +79,6 @@ class HasMark(NamedTuple):
     mark: str
 
 
-Effect: TypeAlias = Read | Put | Stand | Open | Write | IsDrained | Mark | HasMark
+Effect: TypeAlias = Read | Put | CheckGroup | OpenWriter | Write | IsDrained | Mark | HasMark
 Answer = TypeVar("Answer")
 Procedure: TypeAlias = Generator[Effect, Any, Answer]

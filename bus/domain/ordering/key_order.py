@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 NEVER: Final = math.inf
 
 
-class Ordered(Protocol):
+class PlacedDelivery(Protocol):
     """A delivery with its place in the order of its key."""
 
     @property
@@ -33,17 +33,17 @@ class Ordered(Protocol):
         ...
 
 
-Item = TypeVar("Item", bound=Ordered)
+Item = TypeVar("Item", bound=PlacedDelivery)
 
 
-class Wanted(NamedTuple):
+class WantedRows(NamedTuple):
     """A key whose rows behind a place are to be read."""
 
     key: str
     after: int
 
 
-class Held(NamedTuple, Generic[Item]):
+class BlockedKey(NamedTuple, Generic[Item]):
     """A key that is held up, and by which delivery."""
 
     key: str
@@ -162,13 +162,13 @@ class KeyOrder(Generic[Item]):
         """When `due` has something again; `NEVER` for nothing."""
         return self._due[0][0] if self._due else NEVER
 
-    def held(self, limit: int) -> list[Held[Item]]:
+    def held(self, limit: int) -> list[BlockedKey[Item]]:
         """Return keys that are held up, those that were returned longest ago first."""
         chosen = list(itertools.islice(self._held, limit))
         for key in chosen:
             del self._held[key]
             self._held[key] = None
-        return [Held(key, by) for key in chosen if (by := self._keys[key].held_by) is not None]
+        return [BlockedKey(key, by) for key in chosen if (by := self._keys[key].held_by) is not None]
 
     def is_held_by(self, key: str, item: Item) -> bool:
         """Whether a key is held up by this delivery."""
@@ -227,13 +227,13 @@ class KeyOrder(Generic[Item]):
                     self._storing.pop(key, None)
         return done
 
-    def next_wanted(self) -> Wanted | None:
+    def next_wanted(self) -> WantedRows | None:
         """Return the next key that needs rows and has nothing that is to be stored before they are read."""
         for key in self._wanted:
             found = self._keys[key]
             if not found.to_store:
                 del self._wanted[key]
-                return Wanted(key, found.after)
+                return WantedRows(key, found.after)
         return None
 
     def loaded(self, key: str, items: Sequence[Item], until: float, *, is_all: bool) -> list[Item]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from bus.domain.ordering.chain import Chain, Role, Segment, Stands
+from bus.domain.ordering.chain import Chain, GroupStanding, Role, Segment
 from bus.domain.times import format_time
-from bus.sentences import N_, Said, Sentence, listed, sentence
+from bus.sentences import N_, AnyText, LocalizedText, listed, localized
 
 _MOST_NAMED: Final = 3
 _NOBODY: Final = {
@@ -23,7 +23,7 @@ _TAKES_OVER: Final = {
     Role.READER: N_("a dispatcher that knows its groups takes over within seconds; start one: {command}"),
 }
 _COMMANDS: Final = {Role.SENDER: "bus run receiver", Role.READER: "bus run dispatcher"}
-BRING_BACK: Final = sentence("bring the coordinator back, or start processes of one version; see: bus doctor")
+BRING_BACK: Final = localized("bring the coordinator back, or start processes of one version; see: bus doctor")
 
 
 class GroupState(NamedTuple):
@@ -40,8 +40,8 @@ class GroupState(NamedTuple):
     """
 
     answers: bool
-    trouble: Said = ""
-    standing: Stands | None = None
+    trouble: AnyText = ""
+    standing: GroupStanding | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -53,8 +53,8 @@ class Obstacle(NamedTuple):
     """What senders or readers wait for, as one of ``role`` sees it, and what a person does next."""
 
     role: Role
-    what: Sentence
-    next_step: Sentence
+    what: LocalizedText
+    next_step: LocalizedText
 
 
 def obstacles(
@@ -82,8 +82,8 @@ def _owner(code: str, chain: Chain, role: Role, *, is_gone: bool) -> Obstacle | 
     lease = chain.lease(role)
     if lease.owner and not is_gone:
         return None
-    what = sentence(_GONE[role], code=code, url=lease.url) if lease.owner else sentence(_NOBODY[role], code=code)
-    return Obstacle(role, what, sentence(_TAKES_OVER[role], command=_COMMANDS[role]))
+    what = localized(_GONE[role], code=code, url=lease.url) if lease.owner else localized(_NOBODY[role], code=code)
+    return Obstacle(role, what, localized(_TAKES_OVER[role], command=_COMMANDS[role]))
 
 
 def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstacle | None:
@@ -95,8 +95,8 @@ def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstac
         return None
     return Obstacle(
         Role.SENDER,
-        sentence("no group of brokers takes messages to {code}: producers keep them in their spools", code=code),
-        sentence("bring all copies of a group back; of those still to be read only the last one goes on taking some"),
+        localized("no group of brokers takes messages to {code}: producers keep them in their spools", code=code),
+        localized("bring all copies of a group back; of those still to be read only the last one goes on taking some"),
     )
 
 
@@ -125,12 +125,12 @@ def _lost(code: str, chain: Chain, segment: Segment, names: list[str]) -> Obstac
     }
     return Obstacle(
         Role.READER,
-        sentence(
+        localized(
             "group {group} lost its disks: what it took of {code} from {since} to {until}, and {names} had not read, "
             "is missing; what came after it waits",
             **values,
         ),
-        sentence(
+        localized(
             "resend the pending messages of that time with --reorder; then let the others go on: {command}",
             command=f"bus ordering abandon {code} {segment.group}",
         ),
@@ -144,8 +144,8 @@ def _unreadable(code: str, chain: Chain, segment: Segment, names: list[str], *, 
     if not is_known:
         return Obstacle(
             Role.READER,
-            sentence("{names} of {code} wait for group {group}, which is not configured here", **values),
-            sentence(
+            localized("{names} of {code} wait for group {group}, which is not configured here", **values),
+            localized(
                 "name it in the configuration again until it is read to its end; if it is lost for good: {command}",
                 command=abandon,
             ),
@@ -153,27 +153,27 @@ def _unreadable(code: str, chain: Chain, segment: Segment, names: list[str], *, 
     if current == segment:
         return Obstacle(
             Role.READER,
-            sentence("{names} of {code} wait for group {group}, which does not answer", **values),
-            sentence("bring its brokers back; senders go on with another group when they next write"),
+            localized("{names} of {code} wait for group {group}, which does not answer", **values),
+            localized("bring its brokers back; senders go on with another group when they next write"),
         )
     what = (
-        sentence(
+        localized(
             "{names} of {code} wait for group {group}, which does not answer; senders went on with {current}",
             current=current.group,
             **values,
         )
         if current is not None
-        else sentence("{names} of {code} wait for group {group}, which does not answer, nor does another", **values)
+        else localized("{names} of {code} wait for group {group}, which does not answer, nor does another", **values)
     )
     return Obstacle(
         Role.READER,
         what,
-        sentence(
+        localized(
             "bring its brokers back: what they hold comes first; if it is lost for good: {command}", command=abandon
         ),
     )
 
 
-def no_chain(code: str, why: Said) -> Sentence:
+def no_chain(code: str, why: AnyText) -> LocalizedText:
     """Return what is told of a destination whose chain the coordinator does not give."""
-    return sentence("the coordinator does not give the chain of {code}: {why}", code=code, why=why)
+    return localized("the coordinator does not give the chain of {code}: {why}", code=code, why=why)

@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.destination import Destination, Ordering
 from bus.errors import InvalidMessage
-from bus.sentences import listed, sentence
+from bus.sentences import listed, localized
 
 _MOST_NAMED: Final = 3
 
@@ -31,11 +31,11 @@ def check_reorder(destinations: Mapping[str, Destination], code: str | None, *, 
     ]
     if strict and not reorder:
         raise InvalidMessage(
-            sentence(
+            localized(
                 "what is sent again comes behind all younger messages, and a strict order is kept by {names}",
                 names=listed(sorted(strict), _MOST_NAMED),
             ),
-            hint=sentence(
+            hint=localized(
                 "resume what holds the order up: bus ordering resume; reorder, or --reorder, sends others out of order"
             ),
             field="reorder",

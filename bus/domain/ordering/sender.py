@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from bus.domain.message import Message
 from bus.domain.ordering.chain import (
     Chain,
+    GroupStanding,
     Lease,
     Role,
     Segment,
-    Stands,
     joined,
     lost,
     marked,
@@ -22,14 +22,14 @@ from bus.domain.ordering.chain import (
     without,
 )
 from bus.domain.ordering.chain_copy import ChainCopy
-from bus.domain.ordering.effects import HasMark, Mark, Open, Procedure, Stand, Write
+from bus.domain.ordering.effects import CheckGroup, HasMark, Mark, OpenWriter, Procedure, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 from bus.errors import LeaseLost, NotLeader
-from bus.sentences import sentence
+from bus.sentences import localized
 
-_AGAIN: Final = sentence("send it again under the same id: it is delivered once")
-_WAIT: Final = sentence("it is accepted once that one has ended: one producer at a time keeps the order")
-_LOST: Final = sentence("take the lease anew, and look at what was refused before you send that again")
+_AGAIN: Final = localized("send it again under the same id: it is delivered once")
+_WAIT: Final = localized("it is accepted once that one has ended: one producer at a time keeps the order")
+_LOST: Final = localized("take the lease anew, and look at what was refused before you send that again")
 
 
 MOST_SEGMENTS: Final = 64
@@ -98,7 +98,7 @@ class ChainSender:
         behind = [group for group in self._groups if (group,) != chain.send[:1] and not chain.holds(group)]
         standings = {}
         for group in behind:
-            standings[group] = yield Stand(group)
+            standings[group] = yield CheckGroup(group)
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
             failed = {group for group in chain.send[1:] if not self._may_wait(group, standings)}
             wanted = joined(without(chain, failed), standings)
@@ -119,7 +119,7 @@ class ChainSender:
             if chain.marks.get(group) != mark or (yield from self.copy.put(chain, lost(chain, group))):
                 return
 
-    def _may_wait(self, group: str, standings: Mapping[str, Stands]) -> bool:
+    def _may_wait(self, group: str, standings: Mapping[str, GroupStanding]) -> bool:
         """Whether a group may go on waiting for its turn to take messages."""
         return group in self._groups and (group not in standings or standings[group].is_whole)
 
@@ -204,18 +204,18 @@ class ChainSender:
     def _check(self, chain: Chain, admission: Admission) -> None:
         if not self._is_in(admission) or not self.tenure.is_mine(chain):
             raise NotLeader(
-                sentence("another process sends to this destination by now; this message is not accepted"), hint=_AGAIN
+                localized("another process sends to this destination by now; this message is not accepted"), hint=_AGAIN
             )
         if admission.producer == chain.admits:
             self._note_alive(chain.producer)
             return
         if 0 < admission.producer <= chain.epoch:  # every later producer has a greater one
             raise LeaseLost(
-                sentence("its producer has lost the lease of this destination; this message is never accepted"),
+                localized("its producer has lost the lease of this destination; this message is never accepted"),
                 hint=_LOST,
             )
         raise NotLeader(
-            sentence("another producer sends to this destination alone; this message is not accepted now"),
+            localized("another producer sends to this destination alone; this message is not accepted now"),
             hint=_WAIT,
             wait=0,
         )
@@ -268,7 +268,7 @@ class ChainSender:
         standings = {}
         for group in self._groups:
             if group not in failed and not chain.holds(group):
-                standings[group] = yield Stand(group)
+                standings[group] = yield CheckGroup(group)
         found = joined(chain, standings)
         if found.send:
             return found
@@ -281,7 +281,7 @@ class ChainSender:
         if not chain.consume or len(chain.consume) >= MOST_SEGMENTS:
             return False
         group = chain.consume[-1].group
-        return group in self._groups and group not in failed and (yield Stand(group)).is_whole
+        return group in self._groups and group not in failed and (yield CheckGroup(group)).is_whole
 
     def _is_open(self, current: Segment) -> Procedure[bool]:
         """Have a writer on the current group, opened in this tenure; False when the group takes none.
@@ -295,10 +295,10 @@ class ChainSender:
         chain = yield from self.copy.read()
         if chain is None or not self._leads(chain):
             raise NotLeader(
-                sentence("the coordinator does not say who sends to this destination; this message is not accepted"),
+                localized("the coordinator does not say who sends to this destination; this message is not accepted"),
                 hint=_AGAIN,
             )
-        if not (yield Open(current.group)):
+        if not (yield OpenWriter(current.group)):
             return False
         mark = chain.marks.get(current.group, "")
         has = (yield HasMark(current.group, mark)) if mark else None

@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
         return distinct([*(self.partitions or {}).values(), *self.producers])
 
 
-class Merged(NamedTuple):
+class MergedAnswer(NamedTuple):
     """The one answer that a client gets, without an envelope; or why there is no such topic in any cluster."""
 
     content: Mapping[str, Any]
@@ -97,7 +97,7 @@ def opened(content: bytes) -> Mapping[str, Any]:
     return {} if data is None else _object(data)
 
 
-def merge(answers: Sequence[Answer | None], kept: Answer | None) -> Merged:
+def merge(answers: Sequence[Answer | None], kept: Answer | None) -> MergedAnswer:
     """Make one answer of those of a topic's clusters, which come in the order of its route.
 
     ``partitions`` and ``meta`` are those of the first cluster alone, for partition maps of two clusters cannot be
@@ -128,7 +128,7 @@ def merge(answers: Sequence[Answer | None], kept: Answer | None) -> Merged:
     elif is_partitioned:
         content["partitions"] = {}
     refusals = [answer.refusal for answer in good]
-    return Merged(content, is_partitioned, refusals[0] if refusals and all(refusals) else "")
+    return MergedAnswer(content, is_partitioned, refusals[0] if refusals and all(refusals) else "")
 
 
 def union(answers: Sequence[Answer]) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 
 class ChannelSeen(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class PartSeen(msgspec.Struct, frozen=True):
         return {channel.name for channel in self.channels}
 
 
-class Sight(msgspec.Struct, frozen=True, kw_only=True):
+class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
     """A topic in one cluster, as all its nsqds told of it within a moment.
 
     Attributes
@@ -85,7 +85,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     meta: Mapping[str, Any] | None = None
     parts: tuple[PartSeen, ...] = ()
     producers: int | None = None
-    unknown: tuple[Said, ...] = ()
+    unknown: tuple[AnyText, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -127,13 +127,13 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         return {name for name in channels if not self.parts or any(name not in part.names for part in self.parts)}
 
 
-class Timed(NamedTuple):
+class IdleObservation(NamedTuple):
     """A sight, and for how many seconds nobody has written, and nothing waited.
 
     What counts are the counters of messages; what is not whole gives 0.
     """
 
-    sight: Sight
+    sight: TopicObservation
     unwritten_for: float = 0.0
     drained_for: float = 0.0
 
@@ -150,7 +150,7 @@ class Watch:
         self._unwritten_since: float | None = None
         self._drained_since: float | None = None
 
-    def note(self, sight: Sight, began: float, ended: float) -> Timed:
+    def note(self, sight: TopicObservation, began: float, ended: float) -> IdleObservation:
         """Take in a sight that was asked for from ``began`` to ``ended``, and return it with its times."""
         if not sight.is_whole:
             self._unwritten_since = None
@@ -161,7 +161,7 @@ class Watch:
             self._drained_since = None
         elif self._drained_since is None:
             self._drained_since = ended
-        return Timed(sight, _for(self._unwritten_since, began), _for(self._drained_since, began))
+        return IdleObservation(sight, _for(self._unwritten_since, began), _for(self._drained_since, began))
 
 
 def _for(since: float | None, now: float) -> float:

@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.routing.rooms import Rooms, Route
 from bus.errors import Conflict, InvalidMessage, NotFound
-from bus.sentences import sentence
+from bus.sentences import localized
 
 
 class Phase(enum.StrEnum):
@@ -71,15 +71,15 @@ def begin_failover(rooms: Rooms, room: str, to: str, by: str, now: int) -> Failo
     if not lost:
         known = ", ".join(sorted({*rooms.rooms, *rooms.clusters}))
         raise NotFound(
-            sentence("there is no site or cluster {room}; nothing was changed", room=repr(room)),
-            hint=sentence("the file has: {known}", known=known),
+            localized("there is no site or cluster {room}; nothing was changed", room=repr(room)),
+            hint=localized("the file has: {known}", known=known),
         )
     others = [name for name in rooms.clusters if name not in lost]
     chosen = to or (others[0] if len(others) == 1 else "")
     if chosen not in others:
         raise InvalidMessage(
-            sentence("name the cluster to produce to instead: {names}; nothing was changed", names=", ".join(others)),
-            hint=sentence("one that is not lost itself: {command}", command=f"bus lookup failover {room} --to NAME"),
+            localized("name the cluster to produce to instead: {names}; nothing was changed", names=", ".join(others)),
+            hint=localized("one that is not lost itself: {command}", command=f"bus lookup failover {room} --to NAME"),
             field="to",
         )
     return Failover(room=room, lost=lost, to=chosen, by=by, began_at=now, at=now)
@@ -88,7 +88,7 @@ def begin_failover(rooms: Rooms, room: str, to: str, by: str, now: int) -> Failo
 def following(failover: Failover, now: int) -> Failover:
     """Return it one phase further; raises ``Conflict`` for one that has ended."""
     if failover.phase is Phase.ENDED:
-        raise Conflict(sentence("the failover of {room} has ended; nothing was changed", room=failover.room))
+        raise Conflict(localized("the failover of {room} has ended; nothing was changed", room=failover.room))
     phase = Phase.RETURNING if failover.phase is Phase.ACTIVE else Phase.ENDED
     return msgspec.structs.replace(failover, phase=phase, at=now)
 

@@ -28,28 +28,28 @@ class _Node(msgspec.Struct):
         return f"{host}:{self.http_port}"
 
 
-class _Listed(msgspec.Struct):
+class _ListedDocument(msgspec.Struct):
     lookupdleader: _Node | None = None
     lookupdnodes: list[_Node] | None = None
 
 
-class Listed(NamedTuple):
+class LookupAddresses(NamedTuple):
     """``HOST:PORT`` of all nsqlookupds, and of the one that leads; empty when none does."""
 
     addresses: tuple[str, ...]
     leader: str
 
 
-def read_listed(content: bytes) -> Listed:
+def read_listed(content: bytes) -> LookupAddresses:
     """Read the answer; raises ``Unreadable``."""
     try:
-        found = msgspec.convert(opened(content), _Listed)
+        found = msgspec.convert(opened(content), _ListedDocument)
     except msgspec.ValidationError as error:
         raise Unreadable(str(error)) from error
     nodes = [node.address for node in found.lookupdnodes or [] if node.is_somewhere]
     leader = found.lookupdleader
     has_leader = leader is not None and leader.is_somewhere
-    return Listed(tuple(nodes), leader.address if leader is not None and has_leader else "")
+    return LookupAddresses(tuple(nodes), leader.address if leader is not None and has_leader else "")
 
 
 def listed_alone(host: str, port: int) -> dict[str, object]:

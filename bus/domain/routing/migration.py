@@ -13,7 +13,7 @@ import msgspec
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import ENDED, RULES, Kind, Readers, Rule, Side, Step
 from bus.errors import Conflict
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 SHORTEST: Final = 0.5
 LONGEST: Final = 3600.0
@@ -22,7 +22,7 @@ USUAL: Final = 90.0
 MOST_PARTITIONS: Final = 255
 
 
-class Taken(msgspec.Struct, frozen=True):
+class CompletedStep(msgspec.Struct, frozen=True):
     """A step that was taken.
 
     Attributes
@@ -71,7 +71,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     interval: float
     before: Route
     by: str
-    history: tuple[Taken, ...]
+    history: tuple[CompletedStep, ...]
     paused: bool = False
     nodes: Mapping[str, tuple[str, ...]] = {}
     is_settled: bool = False
@@ -160,7 +160,7 @@ def begin(
         interval=interval,
         before=before,
         by=by,
-        history=(Taken(Step.PREPARE, now, by),),
+        history=(CompletedStep(Step.PREPARE, now, by),),
         nodes=nodes,
     )
 
@@ -187,13 +187,13 @@ def advance(migration: Migration, step: str, now: int, by: str) -> Migration:
     then = _following(migration)
     if migration.step != step:
         raise Conflict(
-            sentence("{id} is at {step}, not at {wanted}", id=migration.id, step=migration.step, wanted=repr(step)),
-            hint=sentence("look at it again before you decide: {command}", command=_status(migration)),
+            localized("{id} is at {step}, not at {wanted}", id=migration.id, step=migration.step, wanted=repr(step)),
+            hint=localized("look at it again before you decide: {command}", command=_status(migration)),
         )
     if migration.paused:
         raise Conflict(
-            sentence("{id} is paused; no step was taken", id=migration.id),
-            hint=sentence("resume it first: {command}", command=f"bus lookup resume {migration.id}"),
+            localized("{id} is paused; no step was taken", id=migration.id),
+            hint=localized("resume it first: {command}", command=f"bus lookup resume {migration.id}"),
         )
     return _at(migration, then, now, by)
 
@@ -210,13 +210,13 @@ def rollback(migration: Migration, now: int, by: str) -> Migration:
     back = migration.rule.back
     if back is None:
         raise Conflict(
-            sentence(
+            localized(
                 "{id} is at {step}, on its way back to {cluster}",
                 id=migration.id,
                 step=migration.step,
                 cluster=migration.source,
             ),
-            hint=sentence("see what it waits for: {command}", command=_status(migration)),
+            hint=localized("see what it waits for: {command}", command=_status(migration)),
         )
     return msgspec.structs.replace(_at(migration, back, now, by), paused=False)
 
@@ -244,18 +244,18 @@ def know(migration: Migration, cluster: str, nodes: set[str]) -> Migration:
 def refuse_second(migration: Migration) -> Conflict:
     """Return why a topic is not moved again now."""
     return Conflict(
-        sentence(
+        localized(
             "{topic} is in the migration {id} to {cluster} already; nothing was begun",
             topic=migration.topic,
             id=migration.id,
             cluster=migration.target,
         ),
-        hint=sentence("see it with: {command}; it can be rolled back", command=_status(migration)),
+        hint=localized("see it with: {command}; it can be rolled back", command=_status(migration)),
     )
 
 
 def _at(migration: Migration, step: Step, now: int, by: str) -> Migration:
-    return msgspec.structs.replace(migration, history=(*migration.history, Taken(step, now, by)))
+    return msgspec.structs.replace(migration, history=(*migration.history, CompletedStep(step, now, by)))
 
 
 def _following(migration: Migration) -> Step:
@@ -263,8 +263,8 @@ def _following(migration: Migration) -> Step:
     then = migration.rule.then
     if then is None:
         raise Conflict(
-            sentence("{id} has ended: {step}; nothing was changed", id=migration.id, step=migration.step),
-            hint=sentence("move the topic back with: {command}", command=_return(migration)),
+            localized("{id} has ended: {step}; nothing was changed", id=migration.id, step=migration.step),
+            hint=localized("move the topic back with: {command}", command=_return(migration)),
         )
     return then
 
@@ -273,5 +273,5 @@ def _return(migration: Migration) -> str:
     return f"bus lookup start {migration.topic} --to CLUSTER"
 
 
-def _status(migration: Migration) -> Said:
+def _status(migration: Migration) -> AnyText:
     return f"bus lookup status {migration.id}"

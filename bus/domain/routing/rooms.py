@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bus.errors import ConfigurationError
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 CONSUMERS: Final = "#C"
 PRODUCER: Final = "#P"
@@ -85,11 +85,11 @@ def read_rooms(content: bytes) -> Rooms:
         It cannot be meant; the text says where, and what is allowed.
     """
     if len(content) > LARGEST:
-        raise _wrong("", sentence("it has over {limit} bytes", limit=LARGEST))
+        raise _wrong("", localized("it has over {limit} bytes", limit=LARGEST))
     try:
         found = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _wrong("", sentence("it is no JSON: {error}", error=str(error))) from error
+        raise _wrong("", localized("it is no JSON: {error}", error=str(error))) from error
     return _Reader(_object(found, "")).rooms()
 
 
@@ -109,7 +109,7 @@ class _Reader:
         topics = {topic: self._entry(topic, default) for topic in self._entries if topic != DEFAULT}
         complete = {topic: self._complete(topic, route) for topic, route in topics.items() if route is not None}
         if not complete and default is None:
-            raise _wrong("topics", sentence("no topic has a route; give at least {default}", default=DEFAULT))
+            raise _wrong("topics", localized("no topic has a route; give at least {default}", default=DEFAULT))
         if default is not None:
             default = self._complete(DEFAULT, default)
         rooms = {room: frozenset(names) for room, names in self._rooms.items()}
@@ -134,7 +134,7 @@ class _Reader:
         if missing:
             raise _wrong(
                 f"topics.{topic}",
-                sentence("there is no {key}, and {default} has none either", key=missing, default=DEFAULT),
+                localized("there is no {key}, and {default} has none either", key=missing, default=DEFAULT),
             )
         return route
 
@@ -147,7 +147,7 @@ class _Reader:
         if self._room not in by_room:
             raise _wrong(
                 place,
-                sentence(
+                localized(
                     "it has no cluster for the site {room} of this proxy; it has: {rooms}",
                     room=repr(self._room),
                     rooms=", ".join(by_room) or "none",
@@ -159,9 +159,9 @@ class _Reader:
         names = value if isinstance(value, list) else [value]
         found = [self._cluster(name, f"{place}[{number}]") for number, name in enumerate(names)]
         if not found:
-            raise _wrong(place, sentence("it names no cluster"))
+            raise _wrong(place, localized("it names no cluster"))
         if len(set(found)) < len(found):
-            raise _wrong(place, sentence("it names a cluster twice"))
+            raise _wrong(place, localized("it names a cluster twice"))
         return tuple(found)
 
     def _cluster(self, value: object, place: str) -> str:
@@ -171,7 +171,7 @@ class _Reader:
             if _ADDRESS.fullmatch(name) is None:
                 known = ", ".join(self._clusters) or "none"
                 raise _wrong(
-                    place, sentence("{name} is no cluster of lookupSchema, which has: {known}", name=name, known=known)
+                    place, localized("{name} is no cluster of lookupSchema, which has: {known}", name=name, known=known)
                 )
             self._clusters[name] = _addresses(name, place)
         return name
@@ -184,9 +184,9 @@ def _entries(value: object) -> Iterator[tuple[str, object]]:
         place = f"topics[{number}]"
         for topic, entry in _object(item, place).items():
             if topic in seen:
-                raise _wrong(place, sentence("{topic} is there twice", topic=topic))
+                raise _wrong(place, localized("{topic} is there twice", topic=topic))
             if topic != DEFAULT and _TOPIC.fullmatch(topic) is None:
-                raise _wrong(place, sentence("{topic} is no name of an NSQ topic", topic=repr(topic)))
+                raise _wrong(place, localized("{topic} is no name of an NSQ topic", topic=repr(topic)))
             seen.add(topic)
             yield topic, entry
 
@@ -194,7 +194,7 @@ def _entries(value: object) -> Iterator[tuple[str, object]]:
 def _clusters(value: object) -> dict[str, Addresses]:
     found = _object(value, "lookupSchema")
     if len(found) > _MOST_CLUSTERS:
-        raise _wrong("lookupSchema", sentence("it has more than {limit} clusters", limit=_MOST_CLUSTERS))
+        raise _wrong("lookupSchema", localized("it has more than {limit} clusters", limit=_MOST_CLUSTERS))
     return {_text(name, "lookupSchema"): _addresses(told, f"lookupSchema.{name}") for name, told in found.items()}
 
 
@@ -203,33 +203,33 @@ def _addresses(value: object, place: str) -> Addresses:
     texts = value if isinstance(value, list) else [part.strip() for part in _text(value, place).split(",")]
     found = [_address(_text(text, place), place) for text in texts]
     if not found:
-        raise _wrong(place, sentence("it names no nsqlookupd"))
+        raise _wrong(place, localized("it names no nsqlookupd"))
     return tuple(dict.fromkeys(found))
 
 
 def _address(text: str, place: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match[2]) <= _MOST_PORT:
-        raise _wrong(place, sentence("{text} is not HOST:PORT of an nsqlookupd", text=repr(text)))
+        raise _wrong(place, localized("{text} is not HOST:PORT of an nsqlookupd", text=repr(text)))
     return f"{match[1]}:{int(match[2])}"
 
 
 def _object(value: object, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _wrong(place, sentence("it is no object"))
+        raise _wrong(place, localized("it is no object"))
     return value
 
 
 def _list(value: object, place: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _wrong(place, sentence("it is no list"))
+        raise _wrong(place, localized("it is no list"))
     return value
 
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
         shown = type(value).__name__ if isinstance(value, list | dict) else repr(value)
-        raise _wrong(place, sentence("{value} is no text", value=shown))
+        raise _wrong(place, localized("{value} is no text", value=shown))
     return value
 
 
@@ -237,7 +237,7 @@ def _refuse_others(found: Mapping[str, Any], allowed: frozenset[str], place: str
     others = sorted(found.keys() - allowed)
     if others:
         raise _wrong(
-            place, sentence("{key} is unknown; allowed: {allowed}", key=repr(others[0]), allowed=_written(allowed))
+            place, localized("{key} is unknown; allowed: {allowed}", key=repr(others[0]), allowed=_written(allowed))
         )
 
 
@@ -245,6 +245,6 @@ def _written(keys: Sequence[str] | frozenset[str]) -> str:
     return ", ".join(sorted(keys))
 
 
-def _wrong(place: str, why: Said) -> ConfigurationError:
-    said = sentence("the lookup configuration cannot be used: {place}: {why}", place=place or "the file", why=why)
-    return ConfigurationError(said, hint=sentence("see docs/lookup.md for an example"))
+def _wrong(place: str, why: AnyText) -> ConfigurationError:
+    said = localized("the lookup configuration cannot be used: {place}: {why}", place=place or "the file", why=why)
+    return ConfigurationError(said, hint=localized("see docs/lookup.md for an example"))

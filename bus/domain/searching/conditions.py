@@ -13,7 +13,7 @@ import msgspec
 
 from bus.domain.headers import is_header_name
 from bus.domain.identity import ids_of_trace, parse_id
-from bus.sentences import sentence
+from bus.sentences import localized
 
 LONGEST_PATH: Final = 512
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -89,7 +89,7 @@ def parse_header(text: str) -> tuple[str, str | None]:
     name, _, value = text.partition(":")
     name = name.strip()
     if not is_header_name(name):
-        raise ValueError(sentence("{text} is not NAME or NAME: VALUE of a header", text=repr(text[:80])))
+        raise ValueError(localized("{text} is not NAME or NAME: VALUE of a header", text=repr(text[:80])))
     return name.lower(), value.strip() or None
 
 
@@ -123,7 +123,7 @@ def parse_path(text: str) -> tuple[str | int, ...]:
         at = found.end()
     if not text or at < len(text):
         raise ValueError(
-            sentence(
+            localized(
                 "{text} is not a path such as order.lines[0].sku; a name of other characters than "
                 "letters, digits and _$@:- stands in double quotes",
                 text=repr(text[:80]),
@@ -183,4 +183,4 @@ def _unquoted(name: str) -> str:
     try:
         return _string.decode(name)
     except msgspec.DecodeError as error:
-        raise ValueError(sentence("{name} is not a name as JSON writes it", name=name[:80])) from error
+        raise ValueError(localized("{name} is not a name as JSON writes it", name=name[:80])) from error

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from bus.sentences import sentence
+from bus.sentences import localized
 
 MASK: Final = "***"
 MOST_RULES: Final = 100
@@ -39,7 +39,7 @@ class Unmaskable(ValueError):
     """The body cannot be masked, so whoever may not see all of it sees nothing; the message says why."""
 
 
-class Masking(msgspec.Struct, frozen=True):
+class MaskRules(msgspec.Struct, frozen=True):
     """The rules of one destination, ready to be applied.
 
     Attributes
@@ -73,14 +73,16 @@ class Masking(msgspec.Struct, frozen=True):
         if () in self.body:
             return _MASKED.encode()
         if len(body) > LARGEST:
-            raise Unmaskable(sentence("a body of over {limit} bytes is not masked but withheld", limit=LARGEST))
+            raise Unmaskable(localized("a body of over {limit} bytes is not masked but withheld", limit=LARGEST))
         try:
             text = body.decode("utf-8")
             return "".join(_Masker(text).document(self.body)).encode("utf-8")
         except RecursionError as error:
-            raise Unmaskable(sentence("the body is nested too deeply to be masked, and withheld")) from error
+            raise Unmaskable(localized("the body is nested too deeply to be masked, and withheld")) from error
         except ValueError as error:
-            raise Unmaskable(sentence("the body is not JSON in UTF-8: it cannot be masked, and is withheld")) from error
+            raise Unmaskable(
+                localized("the body is not JSON in UTF-8: it cannot be masked, and is withheld")
+            ) from error
 
     def mask_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return headers with ``***`` for the values that a rule names."""
@@ -95,17 +97,17 @@ def check_rules(rules: Iterable[str]) -> tuple[str, ...]:
     """Return the rules without repetitions; raises ``ValueError`` saying which is wrong and how to write it."""
     found = tuple(dict.fromkeys(rules))
     if len(found) > MOST_RULES:
-        raise ValueError(sentence("a destination has at most {most} masking rules", most=MOST_RULES))
+        raise ValueError(localized("a destination has at most {most} masking rules", most=MOST_RULES))
     masking(found)
     return found
 
 
 @lru_cache(maxsize=1024)
-def masking(rules: tuple[str, ...]) -> Masking:
+def masking(rules: tuple[str, ...]) -> MaskRules:
     """Return rules ready to be applied; raises ``ValueError`` for one that is wrong."""
     headers = [name for rule in rules if (name := _header(rule)) is not None]
     body = [_steps(rule) for rule in rules if _header(rule) is None]
-    return Masking(tuple(dict.fromkeys(body)), frozenset(headers))
+    return MaskRules(tuple(dict.fromkeys(body)), frozenset(headers))
 
 
 def _header(rule: str) -> str | None:
@@ -116,7 +118,7 @@ def _header(rule: str) -> str | None:
 def _steps(rule: str) -> _Steps:
     if len(rule) > LONGEST_RULE:
         raise ValueError(
-            sentence("the rule {rule}... has over {most} characters", rule=repr(rule[:40]), most=LONGEST_RULE)
+            localized("the rule {rule}... has over {most} characters", rule=repr(rule[:40]), most=LONGEST_RULE)
         )
     if not rule.startswith("body"):
         raise _wrong(rule)
@@ -131,7 +133,7 @@ def _steps(rule: str) -> _Steps:
         if found["items"] is None:
             names.append(_ANY if found["any"] else _name(rule, found))
     if steps > MOST_STEPS:
-        raise ValueError(sentence("the rule {rule} has over {most} steps", rule=repr(rule), most=MOST_STEPS))
+        raise ValueError(localized("the rule {rule} has over {most} steps", rule=repr(rule), most=MOST_STEPS))
     return tuple(names)
 
 
@@ -146,7 +148,7 @@ def _name(rule: str, found: re.Match[str]) -> str:
 
 def _wrong(rule: str) -> ValueError:
     return ValueError(
-        sentence(
+        localized(
             "{rule} is not a masking rule: write body, body.card.number, body.items[*].email, body.*.token, "
             'body["any name"], headers or headers.NAME',
             rule=repr(rule),

@@ -14,7 +14,7 @@ from bus.domain.statistics.rollup import DeliveryCounts, Sheet
 Name = tuple[str, ...]
 
 
-class Grouping(enum.StrEnum):
+class SeriesGrouping(enum.StrEnum):
     """By what counters are grouped into series."""
 
     DESTINATION = "destination"
@@ -22,11 +22,11 @@ class Grouping(enum.StrEnum):
     SOURCE = "source"
 
 
-NAMES: dict[Grouping | None, Name] = {
+NAMES: dict[SeriesGrouping | None, Name] = {
     None: (),
-    Grouping.DESTINATION: ("destination",),
-    Grouping.SUBSCRIPTION: ("destination", "subscription"),
-    Grouping.SOURCE: ("source",),
+    SeriesGrouping.DESTINATION: ("destination",),
+    SeriesGrouping.SUBSCRIPTION: ("destination", "subscription"),
+    SeriesGrouping.SOURCE: ("source",),
 }
 """What the parts of a series' name are, by grouping."""
 
@@ -66,7 +66,7 @@ class Series(NamedTuple):
     points: dict[int, Figures]
 
 
-def series_of(sheets: dict[int, Sheet], by: Grouping | None, wanted: Callable[[str], bool]) -> list[Series]:
+def series_of(sheets: dict[int, Sheet], by: SeriesGrouping | None, wanted: Callable[[str], bool]) -> list[Series]:
     """Return the series of the wanted destinations, the busiest first; ``sheets`` are by the start of their period."""
     found: dict[Name, Series] = {}
     for start in sorted(sheets):
@@ -77,17 +77,17 @@ def series_of(sheets: dict[int, Sheet], by: Grouping | None, wanted: Callable[[s
     return sorted(found.values(), key=lambda one: (-one.total.volume, one.name))
 
 
-def _parts(sheet: Sheet, by: Grouping | None, wanted: Callable[[str], bool]) -> Iterator[tuple[Name, Figures]]:
-    if by is not Grouping.SUBSCRIPTION:
+def _parts(sheet: Sheet, by: SeriesGrouping | None, wanted: Callable[[str], bool]) -> Iterator[tuple[Name, Figures]]:
+    if by is not SeriesGrouping.SUBSCRIPTION:
         for destination in filter(wanted, sheet.accepted):
             for source, count in sheet.accepted[destination].items():
                 yield _name(by, destination, source), Figures(count)
-    if by is not Grouping.SOURCE:
+    if by is not SeriesGrouping.SOURCE:
         for destination in filter(wanted, sheet.deliveries):
             for subscription, counts in sheet.deliveries[destination].items():
                 yield _name(by, destination, subscription), Figures(0, counts)
 
 
-def _name(by: Grouping | None, destination: str, other: str) -> Name:
+def _name(by: SeriesGrouping | None, destination: str, other: str) -> Name:
     parts = {"destination": destination, "subscription": other, "source": other}
     return tuple(parts[part] for part in NAMES[by])

@@ -12,7 +12,7 @@ from bus.domain.delivery.intervention import BY_A_PERSON
 from bus.domain.delivery.retry import is_permanent
 from bus.domain.tracing.signature import FAILING, UNKNOWN
 from bus.domain.tracing.trace import Trace, failure_of
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 
 
 class FailureGroup(msgspec.Struct):
@@ -61,18 +61,18 @@ class Failures(NamedTuple):
     since: int | None = None
 
 
-def advice_on(signature: str) -> Sentence:
+def advice_on(signature: str) -> LocalizedText:
     """Return what helps: a subscriber that refuses needs something else than one that fails or is not there."""
     if signature == UNKNOWN:
-        return sentence("open the example to see what happened")
+        return localized("open the example to see what happened")
     if signature == BY_A_PERSON:
-        return sentence("people set these aside: resend them, out of order, once what was wrong is repaired")
+        return localized("people set these aside: resend them, out of order, once what was wrong is repaired")
     answered = re.fullmatch(r"HTTP (\d{3})", signature)
     if answered is None:
-        return sentence("there was no answer: see whether it runs and can be reached, then resend")
+        return localized("there was no answer: see whether it runs and can be reached, then resend")
     if is_permanent(int(answered[1])):
-        return sentence("it refuses messages as they are, whenever they come: repair it, or edit and resend them")
-    return sentence("it answered and failed: repair it; what is retried comes by itself, resend the rest")
+        return localized("it refuses messages as they are, whenever they come: repair it, or edit and resend them")
+    return localized("it answered and failed: repair it; what is retried comes by itself, resend the rest")
 
 
 class FailureCount:

@@ -15,7 +15,7 @@ from bus.domain.delivery.receipt import Receipt
 from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace
-from bus.sentences import N_, Said, sentence
+from bus.sentences import N_, AnyText, localized
 
 _ATTEMPT: Final = {
     Origin.TRANSPORT: N_("attempt {n}"),
@@ -51,7 +51,7 @@ class Hop(NamedTuple):
 
     at: int | None
     place: str
-    what: Said
+    what: AnyText
     subscription: str = ""
     node: str = ""
     attempt: str = ""
@@ -84,22 +84,22 @@ def hops_of(trace: Trace, attempts: Mapping[str, Sequence[Attempt]], carrier: st
 _NOT_ARRIVED: Final = Hop(
     None,
     "receiver",
-    sentence("the message itself has not arrived in the store; what is known comes from dispatchers"),
+    localized("the message itself has not arrived in the store; what is known comes from dispatchers"),
     is_missing=True,
 )
 
 
 def _arrival(message: Message, trace: Trace) -> Iterable[Hop]:
     if message.edited_from:
-        yield Hop(message.sent_at, "person", sentence("made of {message} by editing", message=message.edited_from))
+        yield Hop(message.sent_at, "person", localized("made of {message} by editing", message=message.edited_from))
     else:
-        sent = sentence("sent by {source}", source=message.source) if message.source else sentence("sent")
+        sent = localized("sent by {source}", source=message.source) if message.source else localized("sent")
         yield Hop(message.sent_at or None, "producer", sent)
-    yield Hop(message.received_at, "receiver", sentence("received, {count} bytes", count=trace.body_bytes))
+    yield Hop(message.received_at, "receiver", localized("received, {count} bytes", count=trace.body_bytes))
     if message.deliver_at > message.received_at:
-        yield Hop(message.deliver_at, "compensator", sentence("time to deliver it"))
+        yield Hop(message.deliver_at, "compensator", localized("time to deliver it"))
     if not trace.deliveries:
-        yield Hop(message.received_at, "receiver", sentence("no subscription takes it"))
+        yield Hop(message.received_at, "receiver", localized("no subscription takes it"))
 
 
 def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt], carrier: str) -> Iterable[Hop]:
@@ -116,49 +116,49 @@ def _delivery(name: str, delivery: DeliveryTrace, attempts: Sequence[Attempt], c
     yield from _state(name, delivery, carrier)
 
 
-def _resent(resend: Resend) -> Said:
+def _resent(resend: Resend) -> AnyText:
     if not resend.reason:
-        return sentence("resent by {name}", name=resend.by)
-    return sentence("resent by {name}: {reason}", name=resend.by, reason=reason_of(resend.reason, by=resend.by))
+        return localized("resent by {name}", name=resend.by)
+    return localized("resent by {name}: {reason}", name=resend.by, reason=reason_of(resend.reason, by=resend.by))
 
 
 def _left_out(name: str, first: int, last: int, at: int) -> Hop:
     if first == last:
-        return Hop(at, "dispatcher", sentence("attempt {n} is not told here", n=first), name, is_missing=True)
-    what = sentence("attempts {first} to {last} are not told here", first=first, last=last)
+        return Hop(at, "dispatcher", localized("attempt {n} is not told here", n=first), name, is_missing=True)
+    what = localized("attempts {first} to {last} are not told here", first=first, last=last)
     return Hop(at, "dispatcher", what, name, is_missing=True)
 
 
 def _attempt(name: str, attempt: Attempt, carrier: str) -> Iterable[Hop]:
     if attempt.taken_at:
         yield Hop(attempt.taken_at, carrier, _taken(attempt.receipt), name, attempt.node, attempt.id)
-    what = sentence(_ATTEMPT[attempt.by], n=attempt.n)
+    what = localized(_ATTEMPT[attempt.by], n=attempt.n)
     yield Hop(attempt.started_at, "dispatcher", what, name, attempt.node, attempt.id)
-    answer = attempt.error or sentence("answered HTTP {status}", status=str(attempt.status_code))
+    answer = attempt.error or localized("answered HTTP {status}", status=str(attempt.status_code))
     ended = attempt.started_at + round(attempt.duration)
     yield Hop(ended, "subscriber", answer, name, attempt.node, attempt.id)
 
 
-def _taken(receipt: Receipt | None) -> Said:
+def _taken(receipt: Receipt | None) -> AnyText:
     """Return that a dispatcher took a message over, and what its broker told of it."""
     if receipt is None:
-        return sentence("taken over by a dispatcher")
-    told: dict[str, int | Said] = {
+        return localized("taken over by a dispatcher")
+    told: dict[str, int | AnyText] = {
         "server": receipt.server,
         "id": receipt.id,
         "time": format_time(receipt.at),
         "n": receipt.times,
     }
     if receipt.partition is None:
-        return sentence("taken over by a dispatcher from {server}: {id}, there since {time}, sent {n} times", **told)
+        return localized("taken over by a dispatcher from {server}: {id}, there since {time}, sent {n} times", **told)
     told |= {"partition": receipt.partition, "trace": receipt.trace_id or "0"}
     if receipt.offset is None or receipt.size is None:
-        return sentence(
+        return localized(
             "taken over by a dispatcher from {server}, partition {partition}: id {id}, trace id {trace}, "
             "there since {time}, sent {n} times",
             **told,
         )
-    return sentence(
+    return localized(
         "taken over by a dispatcher from {server}, partition {partition}: id {id}, trace id {trace}, "
         "{size} bytes at {offset}, there since {time}, sent {n} times",
         **told,
@@ -169,17 +169,17 @@ def _taken(receipt: Receipt | None) -> Said:
 
 def _state(name: str, delivery: DeliveryTrace, carrier: str) -> Iterable[Hop]:
     if delivery.status in FINAL:
-        ended: Said = sentence(_ENDED[delivery.status])
+        ended: AnyText = localized(_ENDED[delivery.status])
         if delivery.reason:
-            ended = sentence("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
+            ended = localized("{state}: {reason}", state=ended, reason=reason_of(delivery.reason))
         by_a_person = Intervention.parse(delivery.reason)
         yield Hop(delivery.at, "person" if by_a_person else "dispatcher", ended, name)
     elif delivery.status is Status.PENDING and delivery.reason:
         yield Hop(delivery.at, "dispatcher", reason_of(delivery.reason), name)
     elif delivery.status is Status.PENDING:
-        yield Hop(None, carrier, sentence("no dispatcher has told of it yet"), name, is_missing=True)
+        yield Hop(None, carrier, localized("no dispatcher has told of it yet"), name, is_missing=True)
     else:
-        yield Hop(delivery.due_at, "compensator", sentence("the next attempt is due"), name)
+        yield Hop(delivery.due_at, "compensator", localized("the next attempt is due"), name)
 
 
 def _at(hop: Hop) -> int:

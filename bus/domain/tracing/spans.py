@@ -87,7 +87,7 @@ class Span(msgspec.Struct, frozen=True, gc=False):
     links: Sequence[TraceContext] = ()
 
 
-class Begun(NamedTuple):
+class StartedSpan(NamedTuple):
     """The span of a POST that is to be made.
 
     Attributes
@@ -105,7 +105,7 @@ class Begun(NamedTuple):
     messages: Sequence[TraceContext | None] = ()
 
 
-class Posted(NamedTuple):
+class PostSummary(NamedTuple):
     """What came of a POST.
 
     Attributes
@@ -179,12 +179,12 @@ def handed(delivery: Delivery, parent: TraceContext, started: int, now: int) -> 
     )
 
 
-def begun(message: Message, parent: TraceContext, span_id: str) -> Begun:
+def begun(message: Message, parent: TraceContext, span_id: str) -> StartedSpan:
     """Return the span of a message's POST, below the one in which it was received."""
-    return Begun(TraceContext(parent.trace_id, span_id, parent.flags, parent.state), span_of(message.id))
+    return StartedSpan(TraceContext(parent.trace_id, span_id, parent.flags, parent.state), span_of(message.id))
 
 
-def posted(one: Begun, subscription: Subscription, what: Posted, message_id: str) -> Span:
+def posted(one: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str) -> Span:
     """Return the span of a message's POST, with what came of it."""
     attempt = what.attempts[0]
     own = (*_answered(what), ("pier.attempt", attempt.n), ("pier.origin", str(attempt.by)))
@@ -193,7 +193,7 @@ def posted(one: Begun, subscription: Subscription, what: Posted, message_id: str
     return _posted(one, subscription, what, message_id, (*own, ("pier.outcome", what.statuses[0])), _error(what))
 
 
-def posted_batch(one: Begun, subscription: Subscription, what: Posted) -> Span:
+def posted_batch(one: StartedSpan, subscription: Subscription, what: PostSummary) -> Span:
     """Return the span of a POST of several messages; it is linked with each of theirs."""
     mark, size = what.attempts[0].batch, len(what.attempts)
     failed = sum(status != "delivered" for status in what.statuses)
@@ -205,7 +205,9 @@ def posted_batch(one: Begun, subscription: Subscription, what: Posted) -> Span:
     return msgspec.structs.replace(span, links=[link for link in one.messages if link])
 
 
-def _posted(one: Begun, subscription: Subscription, what: Posted, message_id: str, own: Pairs, error: str) -> Span:
+def _posted(
+    one: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str, own: Pairs, error: str
+) -> Span:
     context, attempt = one.context, what.attempts[0]
     return Span(
         _delivering(subscription.destination, subscription.name, subscription.url),
@@ -223,7 +225,7 @@ def _posted(one: Begun, subscription: Subscription, what: Posted, message_id: st
     )
 
 
-def _answered(what: Posted) -> Pairs:
+def _answered(what: PostSummary) -> Pairs:
     status = what.answer.status
     if status is None:
         return (("error.type", what.failure or "_OTHER"),)
@@ -232,7 +234,7 @@ def _answered(what: Posted) -> Pairs:
     return ("http.response.status_code", status), ("error.type", str(status))
 
 
-def _error(what: Posted) -> str:
+def _error(what: PostSummary) -> str:
     return "" if what.answer.succeeded else what.answer.reason[:_LONGEST]
 
 

@@ -33,7 +33,7 @@ class Attribute(NamedTuple):
     name: str = ""
 
 
-class Shared(NamedTuple):
+class SharedAttribute(NamedTuple):
     """An attribute with its most frequent values, each with how many messages have it, and how many have others."""
 
     attribute: Attribute
@@ -56,10 +56,10 @@ class Summary(NamedTuple):
     before: int
     step: int
     periods: list[Period]
-    shared: list[Shared]
+    shared: list[SharedAttribute]
 
 
-class Summing:
+class SummaryBuilder:
     """Counts the messages of a selection, of which each is added once."""
 
     def __init__(self, selection: Selection) -> None:
@@ -116,13 +116,13 @@ class Summing:
     def _headers(self) -> int:
         return sum(bool(attribute.name) for attribute in self._values)
 
-    def _shared(self) -> Iterator[Shared]:
+    def _shared(self) -> Iterator[SharedAttribute]:
         """Give what at least some messages have in common; a message may have several values of one attribute."""
         for attribute, counter in self._values.items():
             common = [(value, count) for value, count in counter.most_common(_SHOWN) if count > 1]
             least = max(2.0, self.messages * _LEAST_SHARE)
             if common and common[0][1] >= least:
-                yield Shared(attribute, common, max(0, self.messages - sum(count for _, count in common)))
+                yield SharedAttribute(attribute, common, max(0, self.messages - sum(count for _, count in common)))
 
 
 def _attributes(trace: Trace, chosen: Mapping[str, DeliveryTrace]) -> Iterator[tuple[Attribute, Iterable[str]]]:

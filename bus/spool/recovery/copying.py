@@ -9,7 +9,7 @@ from typing import Final
 
 import apsw
 
-from bus.databases import Still
+from bus.databases import SqliteSnapshot
 from bus.errors import SpoolError
 from bus.spool.file import NAME
 from bus.spool.inspect import spools
@@ -22,7 +22,7 @@ _RECORDS: Final = "SELECT coalesce(sum(records), 0) FROM tally WHERE lane > 0 AN
 
 
 @contextmanager
-def held(root: Path) -> Iterator[Sequence[Still]]:
+def held(root: Path) -> Iterator[Sequence[SqliteSnapshot]]:
     """Yield every spool at or below a directory, all within some milliseconds, those of gone processes first.
 
     Whatever moves from one to another meanwhile is in one of the two.
@@ -49,13 +49,13 @@ def held(root: Path) -> Iterator[Sequence[Still]]:
     raise SpoolError(f"the spools below {root} come and go all the time", hint="try again")
 
 
-def records(spool: Still) -> int:
+def records(spool: SqliteSnapshot) -> int:
     """Return how many records a spool has."""
     return int(spool.ask(_RECORDS))
 
 
-def _held(directory: Path, opened: ExitStack) -> Still:
-    still = Still(directory / NAME)
+def _held(directory: Path, opened: ExitStack) -> SqliteSnapshot:
+    still = SqliteSnapshot(directory / NAME)
     opened.callback(still.close)
     return still.hold()
 

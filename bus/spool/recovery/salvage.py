@@ -34,7 +34,7 @@ _END = (1 << 63) - 1
 
 
 @dataclass
-class Wreck:
+class DamagedFile:
     """What a damaged file still says besides its records; the newest of several versions counts.
 
     ``unread`` are ranges of positions that SQLite could not read, ``spoiled`` counts records by lane that failed
@@ -126,7 +126,7 @@ def _build(directory: Path, vfs: str | None) -> None:
 
 
 def _copy(source: Path, target: SpoolFile, vfs: str | None) -> None:
-    wreck = Wreck()
+    wreck = DamagedFile()
     wreck.torn = not _copy_by_sql(source, target, wreck, vfs)
     if not wreck.torn:
         wreck.unread += _misplaced(target, wreck)
@@ -138,7 +138,7 @@ def _copy(source: Path, target: SpoolFile, vfs: str | None) -> None:
 # Through SQLite, as far as it goes
 
 
-def _copy_by_sql(source: Path, target: SpoolFile, wreck: Wreck, vfs: str | None) -> bool:
+def _copy_by_sql(source: Path, target: SpoolFile, wreck: DamagedFile, vfs: str | None) -> bool:
     """Copy by SQL; ranges that cannot be read are left in ``wreck.unread``. False when even less can be read."""
     try:
         file = SpoolFile(source, vfs=vfs, exclusive=vfs is not None)
@@ -163,7 +163,7 @@ def _copy_by_sql(source: Path, target: SpoolFile, wreck: Wreck, vfs: str | None)
     return True
 
 
-def _copy_records(file: SpoolFile, target: SpoolFile, wreck: Wreck) -> None:
+def _copy_records(file: SpoolFile, target: SpoolFile, wreck: DamagedFile) -> None:
     first = 0
     while True:
         try:
@@ -178,7 +178,7 @@ def _copy_records(file: SpoolFile, target: SpoolFile, wreck: Wreck) -> None:
         first = found[-1][0] + 1
 
 
-def _copy_singly(file: SpoolFile, target: SpoolFile, wreck: Wreck, first: int) -> int:
+def _copy_singly(file: SpoolFile, target: SpoolFile, wreck: DamagedFile, first: int) -> int:
     """Copy one by one up to the first unreadable place and return where reading works again."""
     while True:
         try:
@@ -216,7 +216,7 @@ def _next_readable(file: SpoolFile, first: int) -> int:
     return high
 
 
-def _keep(target: SpoolFile, found: list[Row], wreck: Wreck) -> None:
+def _keep(target: SpoolFile, found: list[Row], wreck: DamagedFile) -> None:
     good = [row for row in found if intact(row)]
     now = int(time.time() * 1000)
     for row in found:
@@ -230,7 +230,7 @@ def _keep(target: SpoolFile, found: list[Row], wreck: Wreck) -> None:
     target.commit()
 
 
-def _misplaced(target: SpoolFile, wreck: Wreck) -> list[tuple[int, int]]:
+def _misplaced(target: SpoolFile, wreck: DamagedFile) -> list[tuple[int, int]]:
     """Return ranges in which SQLite did not find records that must be there: its tree is damaged, not its leaves."""
     ranges = []
     for tally in wreck.tallies.values():
@@ -245,7 +245,7 @@ def _misplaced(target: SpoolFile, wreck: Wreck) -> list[tuple[int, int]]:
 # Page by page
 
 
-def _copy_raw(source: Path, target: SpoolFile, wreck: Wreck) -> None:
+def _copy_raw(source: Path, target: SpoolFile, wreck: DamagedFile) -> None:
     if wreck.torn:
         for _ in _raw_rows(source, wreck):  # first the bookkeeping, which says what is still wanted
             pass
@@ -260,7 +260,7 @@ def _copy_raw(source: Path, target: SpoolFile, wreck: Wreck) -> None:
     _keep(target, records, wreck)
 
 
-def _raw_rows(source: Path, wreck: Wreck) -> Iterator[Row]:
+def _raw_rows(source: Path, wreck: DamagedFile) -> Iterator[Row]:
     for page, read, first in _images(source):
         for row in pages.rows(page, read, first=first):
             if isinstance(row, (LaneRow, TallyRow, CursorRow)):
@@ -289,7 +289,7 @@ def _images(source: Path) -> Iterator[tuple[bytes, Callable[[int], bytes], bool]
 # The new file's bookkeeping
 
 
-def _finish(target: SpoolFile, wreck: Wreck) -> None:
+def _finish(target: SpoolFile, wreck: DamagedFile) -> None:
     used = [no for (no,) in target.db.execute(f"SELECT DISTINCT position >> {LANE_SHIFT} FROM record")]  # noqa: S608
     for no in used:
         wreck.lanes.setdefault(no, LaneRow(no, f"lost-lane-{no}"))
@@ -310,7 +310,7 @@ def _finish(target: SpoolFile, wreck: Wreck) -> None:
     target.commit()
 
 
-def _tally(target: SpoolFile, lane: LaneRow, cursors: list[CursorRow], wreck: Wreck) -> TallyRow:
+def _tally(target: SpoolFile, lane: LaneRow, cursors: list[CursorRow], wreck: DamagedFile) -> TallyRow:
     first, end = (lane.no << LANE_SHIFT) + 1, (lane.no << LANE_SHIFT) | SEQUENCE_MASK
     records, size, newest = target.count(first, end)
     known = wreck.tallies.get(lane.no)

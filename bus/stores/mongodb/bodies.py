@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from bus.stores.mongodb.connection import Connection, Form
-from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.forms import DamagedDocument
 from bus.stores.mongodb.inserting import insert_new, slices
 from bus.stores.mongodb.names import Label
 
@@ -48,8 +48,8 @@ class Bodies:
                 forms[name] = {"_id": name, "bytes": value[start : start + _PART]}
         await insert_new(self._connection, label.bodies, list(forms.values()), lambda form: len(form["bytes"]))
 
-    async def get(self, label: Label, references: Sequence[Reference]) -> list[bytes | Damaged]:
-        """Return values in order; ``Damaged`` in the place of one that is not whole."""
+    async def get(self, label: Label, references: Sequence[Reference]) -> list[bytes | DamagedDocument]:
+        """Return values in order; ``DamagedDocument`` in the place of one that is not whole."""
         found: dict[str, bytes] = {}
         names = [(name, reference.size) for reference in references for name in _parts(reference)]
         for piece in slices(names, lambda part: min(part[1], _PART)):
@@ -64,10 +64,10 @@ def _parts(reference: Reference) -> list[str]:
     ]
 
 
-def _joined(label: Label, reference: Reference, found: dict[str, bytes]) -> bytes | Damaged:
+def _joined(label: Label, reference: Reference, found: dict[str, bytes]) -> bytes | DamagedDocument:
     value = b"".join(found.get(name, b"") for name in _parts(reference))
     if len(value) != reference.size:
-        return Damaged(
+        return DamagedDocument(
             f"{label.bodies} has {len(value)} of the {reference.size} bytes of message {reference.message_id}"
         )
     return value

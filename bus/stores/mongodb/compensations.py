@@ -13,11 +13,11 @@ from msgspec import structs
 from pymongo import DeleteMany, DeleteOne, UpdateOne
 
 from bus.domain.delivery.delivery import Compensation, rewound
-from bus.ports.store import NEVER, KeyRows, Unfinished
+from bus.ports.store import NEVER, KeyRows, UnfinishedRows
 from bus.stores.mongodb.bodies import Bodies, Reference, reference_of
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.forms import Damaged, damaged
+from bus.stores.mongodb.forms import DamagedDocument, damaged
 from bus.stores.mongodb.indexes import COMPENSATIONS
 from bus.stores.mongodb.inserting import MOST_BYTES, insert_new, slices
 from bus.stores.mongodb.names import label_of, lane_name, lane_of
@@ -124,14 +124,14 @@ class Compensations:
         """Return how many rows each subscription has."""
         return await self._count({})
 
-    async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
+    async def unfinished(self, now: int) -> dict[LaneKey, UnfinishedRows]:
         """Return the rows of each subscription that has some."""
         rows, due = await self._count({"ready_at": {"$gte": 0}}), await self._count({"ready_at": {"$lte": now}})
-        found: dict[LaneKey, Unfinished] = {}
+        found: dict[LaneKey, UnfinishedRows] = {}
         for lane, count in rows.items():
             # Each is one look into the index; an accumulator for the least would look at all.
             next_at = await self._first({"lane": lane_name(*lane)})
-            found[lane] = Unfinished(count, due.get(lane, 0), next_at)
+            found[lane] = UnfinishedRows(count, due.get(lane, 0), next_at)
         return found
 
     async def _count(self, condition: Form) -> dict[LaneKey, int]:
@@ -299,7 +299,7 @@ class Compensations:
                     continue
                 reference = Reference(row.message_id, form["message_ref"], form["message_bytes"])
                 (message,) = await self._bodies.get(label_of(row.message_id, row.retention_days), [reference])
-                if isinstance(message, Damaged):
+                if isinstance(message, DamagedDocument):
                     await self._set_aside(form, message)
                 else:
                     rows.append(structs.replace(row, message=message))
@@ -310,11 +310,11 @@ class Compensations:
         for form in forms:
             try:
                 rows.append(_row(form))
-            except Damaged as error:
+            except DamagedDocument as error:
                 await self._set_aside(form, error)
         return rows
 
-    async def _set_aside(self, form: Form, error: Damaged) -> None:
+    async def _set_aside(self, form: Form, error: DamagedDocument) -> None:
         for whole in await self._connection.find(COMPENSATIONS, {"_id": form["_id"]}):
             await self._damaged.set_aside(COMPENSATIONS, whole, error)
             await self._remove([DeleteOne({"_id": whole["_id"], "order": {"$eq": whole.get("order")}})])

@@ -8,7 +8,7 @@ from typing import Final
 import bson
 
 from bus.stores.mongodb.connection import Connection, Form
-from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.forms import DamagedDocument
 from bus.stores.mongodb.indexes import DAMAGED
 from bus.stores.mongodb.inserting import insert_new
 
@@ -28,14 +28,14 @@ class DamagedDocuments:
         """How many different ones this process met, up to a thousand."""
         return len(self._named)
 
-    def note(self, collection: str, form: Form, error: Damaged) -> None:
+    def note(self, collection: str, form: Form, error: DamagedDocument) -> None:
         """Log a document that a reader leaves out."""
         name = (collection, str(form.get("_id")))
         if name not in self._named and len(self._named) < _MOST_NAMED:
             self._named.add(name)
             _log.error("document %s of %s is left out: it is not one of this bus (%s)", name[1], collection, error)
 
-    async def set_aside(self, collection: str, form: Form, error: Damaged) -> None:
+    async def set_aside(self, collection: str, form: Form, error: DamagedDocument) -> None:
         """Copy a document that a write takes the place of to ``damaged``, so that nothing of it is lost."""
         self.note(collection, form, error)
         copy = {

@@ -12,10 +12,10 @@ from pymongo.errors import DuplicateKeyError
 
 from bus.errors import StoreError, StoreUnavailable
 from bus.ports.store import Document, DocumentWrite, changed_meanwhile
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.forms import DamagedDocument
 from bus.stores.mongodb.indexes import DOCUMENTS
 
 _AFTER_ALL: Final = "\U0010ffff" * 4
@@ -69,7 +69,7 @@ class Documents:
             if await self._written(collection, key, value, present):
                 return present + 1
         raise StoreUnavailable(
-            sentence(
+            localized(
                 "others changed {collection}/{key} {count} times in a row; nothing was written",
                 collection=collection,
                 key=key,
@@ -99,7 +99,7 @@ class Documents:
                 fields = [form.get(name) for name in Document._fields]
                 documents.append(msgspec.convert(fields, Document))
             except msgspec.ValidationError as error:
-                self._damaged.note(DOCUMENTS, form, Damaged(str(error)))
+                self._damaged.note(DOCUMENTS, form, DamagedDocument(str(error)))
         return documents
 
     async def _version(self, collection: str, key: str) -> int:
@@ -144,10 +144,10 @@ def _name(collection: str, key: str) -> str:
 
 def _unreadable(collection: str, key: str) -> StoreError:
     return StoreError(
-        sentence(
+        localized(
             "document {collection}/{key} is not one that this bus can read; nothing was changed",
             collection=collection,
             key=key,
         ),
-        hint=sentence("another version or a person wrote it: restore it, or delete it and write it again"),
+        hint=localized("another version or a person wrote it: restore it, or delete it and write it again"),
     )

@@ -12,22 +12,24 @@ from bus.errors import StoreError
 from bus.stores.dropping import absent, changed, check_contents, unfinished
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.connection import Connection, Form
-from bus.stores.mongodb.forms import Damaged
+from bus.stores.mongodb.forms import DamagedDocument
 from bus.stores.mongodb.indexes import COMPENSATIONS, OPEN
 from bus.stores.mongodb.inserting import MOST, slices
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.partitions import Partitions
-from bus.stores.mongodb.reading import Found, Reading
+from bus.stores.mongodb.reading import CommittedReader, StoredTrace
 
 
-class Dropping:
+class PartitionDrop:
     """Looks at all of a partition, then at the revisions of its documents, then drops it.
 
     A write between the second look and the drop goes with the partition. No delivery does: a writer makes the row of
     an unfinished delivery, which has the whole message, before it writes the trace.
     """
 
-    def __init__(self, connection: Connection, partitions: Partitions, reading: Reading, bodies: Bodies) -> None:
+    def __init__(
+        self, connection: Connection, partitions: Partitions, reading: CommittedReader, bodies: Bodies
+    ) -> None:
         self._connection = connection
         self._partitions = partitions
         self._reading = reading
@@ -72,7 +74,7 @@ class Dropping:
         for piece in slices(found, _size):
             bodies = await self._bodies.get(label, [one.body for one in piece])
             for one, body in zip(piece, bodies, strict=True):
-                if isinstance(body, Damaged):
+                if isinstance(body, DamagedDocument):
                     raise StoreError(f"{body}; nothing was dropped", hint="restore it from a backup")
                 tally.add(one.trace, body)
 
@@ -83,7 +85,7 @@ class Dropping:
         return bool(await self._connection.find(COMPENSATIONS, of_partition, fields=["_id"], limit=1))
 
 
-def _size(found: Found) -> int:
+def _size(found: StoredTrace) -> int:
     return found.body.size
 
 

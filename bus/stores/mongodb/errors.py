@@ -13,7 +13,7 @@ from dns.exception import DNSException
 
 from bus.errors import StoreError, StoreUnavailable
 from bus.network.error_texts import error_text, plain_text
-from bus.sentences import sentence
+from bus.sentences import localized
 
 DUPLICATE_KEY: Final = 11000
 
@@ -76,8 +76,8 @@ _RETRIABLE_CODES: Final = frozenset(
 )
 _LIMITS: Final = re.compile(r" ?\(configured timeouts: [^)]*\)|, Timeout: [\d.]+s")
 _LOGIN: Final = frozenset({13, 18, 8000})
-_WAIT: Final = sentence("the writes stay in the spool; check that the server runs and can be reached, and its disk")
-_DEFECT: Final = sentence(
+_WAIT: Final = localized("the writes stay in the spool; check that the server runs and can be reached, and its disk")
+_DEFECT: Final = localized(
     "if the server is one that docs/mongodb.md names, this is a defect of the bus; please report it"
 )
 
@@ -90,12 +90,12 @@ def translate(error: Exception, what: str) -> StoreError:
     """
     if isinstance(error, (*UNAVAILABLE, OSError)) or isinstance(error.__cause__, DNSException | OSError):
         return StoreUnavailable(
-            sentence("MongoDB does not answer ({what}): {error}", what=what, error=_brief(error)), hint=_WAIT
+            localized("MongoDB does not answer ({what}): {error}", what=what, error=_brief(error)), hint=_WAIT
         )
     if isinstance(error, ANSWERED):
         return _answered(error, what)
     return StoreError(
-        sentence("MongoDB cannot do this ({what}): {error}", what=what, error=_brief(error)), hint=_DEFECT
+        localized("MongoDB cannot do this ({what}): {error}", what=what, error=_brief(error)), hint=_DEFECT
     )
 
 
@@ -106,7 +106,7 @@ def translating(what: str) -> Iterator[None]:
         yield
     except TimeoutError as error:
         raise StoreUnavailable(
-            sentence("MongoDB does not answer ({what}): no answer in time", what=what), hint=_WAIT
+            localized("MongoDB does not answer ({what}): no answer in time", what=what), hint=_WAIT
         ) from error
     except _CAUGHT as error:
         raise translate(error, what) from error
@@ -117,13 +117,13 @@ def translate_write(code: int, text: str, what: str) -> StoreError:
     if code in _RETRIABLE_CODES:
         return _not_now(what, text, code)
     return StoreError(
-        sentence("MongoDB refused this ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
-        hint=sentence("all others were written; look at the document and at the server's log"),
+        localized("MongoDB refused this ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
+        hint=localized("all others were written; look at the document and at the server's log"),
     )
 
 
 def _not_now(what: str, text: str, code: int | None) -> StoreUnavailable:
-    said = sentence(
+    said = localized(
         "MongoDB could not do this now ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"
     )
     return StoreUnavailable(said, hint=_WAIT)
@@ -140,13 +140,13 @@ def _answered(error: Exception, what: str) -> StoreError:
         return _not_now(what, text, code)
     if code in _LOGIN:
         return StoreError(
-            sentence("MongoDB refuses the login ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
-            hint=sentence(
+            localized("MongoDB refuses the login ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"),
+            hint=localized(
                 "check user, password and authSource in the store's URL, and the roles that docs/mongodb.md names"
             ),
         )
     return StoreError(
-        sentence("MongoDB refused ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"), hint=_DEFECT
+        localized("MongoDB refused ({what}): {text} (code {code})", what=what, text=text, code=f"{code}"), hint=_DEFECT
     )
 
 

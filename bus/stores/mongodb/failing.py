@@ -12,7 +12,7 @@ from bus.domain.tracing.signature import FAILING
 from bus.ports.clock import Clock
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.forms import Damaged, read_failures
+from bus.stores.mongodb.forms import DamagedDocument, read_failures
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.planning import lanes_of
@@ -73,7 +73,7 @@ class FailureIndex:
     def _count(self, count: FailureCount, label: Label, selection: Selection, form: Form) -> None:
         try:
             groups = read_failures(form)
-        except Damaged as error:
+        except DamagedDocument as error:
             self._damaged.note(label.traces, form, error)
             return
         for group in groups:

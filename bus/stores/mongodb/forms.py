@@ -1,7 +1,7 @@
 """A trace as the document that MongoDB keeps, readable in its shell, and back.
 
 A form may lack fields that have a default and may have others besides, as one does that another version of the bus
-wrote; anything else is ``Damaged``.
+wrote; anything else is ``DamagedDocument``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 Value = TypeVar("Value")
 
 
-class Damaged(Exception):
+class DamagedDocument(Exception):
     """A document is not one that this bus can read; the text says what is wrong with it."""
 
 
-def damaged(error: Exception) -> Damaged:
+def damaged(error: Exception) -> DamagedDocument:
     """Return the error of a document for one that its fields gave."""
     if isinstance(error, KeyError):
-        return Damaged(f"field {error} missing")
-    return Damaged(str(error))
+        return DamagedDocument(f"field {error} missing")
+    return DamagedDocument(str(error))
 
 
 def trace_form(trace: Trace, body: str) -> Form:

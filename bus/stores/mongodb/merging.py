@@ -18,7 +18,7 @@ from bus.stores.mongodb.bodies import reference_of
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.errors import DUPLICATE_KEY, failed_writes, translate_write
-from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
+from bus.stores.mongodb.forms import DamagedDocument, read_body_reference, read_trace, trace_form
 from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, lane_name
 
@@ -27,7 +27,7 @@ Operation = InsertOne[Form] | UpdateOne | ReplaceOne[Form]
 _REVISION: Final = "revision"
 
 
-class Held:
+class LoadedTrace:
     """A trace in memory, and the document that it was read from.
 
     Attributes
@@ -63,7 +63,7 @@ class Merge:
         self, connection: Connection, damaged: DamagedDocuments, label: Label, writes: Sequence[Write]
     ) -> None:
         self.label = label
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, LoadedTrace] = {}
         self.wrote = False
         self._connection = connection
         self._damaged = damaged
@@ -117,7 +117,7 @@ class Merge:
         for name in self._open:
             held = self.held.get(name)
             if held is None:
-                held = self.held[name] = Held(_start(name, self._writes[name][0]), {})
+                held = self.held[name] = LoadedTrace(_start(name, self._writes[name][0]), {})
             for write in self._writes[name]:
                 _merge(held, write)
 
@@ -158,12 +158,12 @@ class Merge:
         if self._refused is not None:
             raise self._refused
 
-    async def _hold(self, form: Form) -> Held:
+    async def _hold(self, form: Form) -> LoadedTrace:
         try:
-            return Held(read_trace(form), form, body=read_body_reference(form))
-        except Damaged as error:
+            return LoadedTrace(read_trace(form), form, body=read_body_reference(form))
+        except DamagedDocument as error:
             await self._damaged.set_aside(self.label.traces, form, error)
-            return Held(_start(form["_id"], self._writes[form["_id"]][0]), form, damaged=True)
+            return LoadedTrace(_start(form["_id"], self._writes[form["_id"]][0]), form, damaged=True)
 
     async def _insert(self, forms: Sequence[Form]) -> set[str]:
         """Return the ids of documents that were there already."""
@@ -208,7 +208,7 @@ def _start(message_id: str, write: Write) -> Trace:
     return start_trace(message_id, write.destination, write.retention_days)
 
 
-def _merge(held: Held, write: Write) -> None:
+def _merge(held: LoadedTrace, write: Write) -> None:
     if isinstance(write, Outcome):
         merge_outcome(held.trace, write)
     elif merge_message(held.trace, write):
@@ -220,7 +220,7 @@ def _as_read(stored: Form) -> Form:
     return {"_id": stored["_id"], _REVISION: {"$eq": stored.get(_REVISION)}}
 
 
-def _changes(held: Held, form: Form) -> Form:
+def _changes(held: LoadedTrace, form: Form) -> Form:
     changed = {name: value for name, value in form.items() if held.stored.get(name) != value}
     if not changed and not held.touched:
         return {}

@@ -19,7 +19,7 @@ from bus.stores.mongodb.indexes import OPEN, lane_entry
 from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, label_of, lane_name
 from bus.stores.mongodb.partitions import Partitions
-from bus.stores.mongodb.reading import Found, Reading
+from bus.stores.mongodb.reading import CommittedReader, StoredTrace
 
 _CHUNK: Final = 256
 _FEW: Final = 16  # rows whose messages, of any size, are held at once
@@ -35,7 +35,7 @@ class OpenDeliveries:
         self,
         connection: Connection,
         partitions: Partitions,
-        reading: Reading,
+        reading: CommittedReader,
         compensations: Compensations,
         write: Write,
         clock: Clock,
@@ -106,7 +106,9 @@ class OpenDeliveries:
                 traced += [(row, traces.get(row.message_id)) for row in whole]
         return traced
 
-    async def _chunks(self, lane: LaneKey, status: Status, below: str) -> AsyncIterator[tuple[Label, list[Found]]]:
+    async def _chunks(
+        self, lane: LaneKey, status: Status, below: str
+    ) -> AsyncIterator[tuple[Label, list[StoredTrace]]]:
         for label in reversed(await self._partitions.newest_first()):
             after = ""
             while True:

@@ -12,17 +12,17 @@ from bus.domain.message import Message
 from bus.domain.tracing.trace import Trace, is_finished
 from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.mongodb.bodies import Bodies, Reference
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
-from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace
+from bus.stores.mongodb.forms import DamagedDocument, read_body_reference, read_trace
 from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, day_of_id, label_of
 from bus.stores.mongodb.partitions import Partitions
 
 
-class Found(NamedTuple):
+class StoredTrace(NamedTuple):
     """A trace, its partition, and the reference of its message's body."""
 
     trace: Trace
@@ -30,7 +30,7 @@ class Found(NamedTuple):
     body: Reference
 
 
-class Reading:
+class CommittedReader:
     """Reads what is committed."""
 
     def __init__(
@@ -52,18 +52,18 @@ class Reading:
         if found is None or found.trace.message is None:
             return None
         (body,) = await self._bodies.get(found.label, [found.body])
-        if isinstance(body, Damaged):
+        if isinstance(body, DamagedDocument):
             raise StoreError(
-                str(body), hint=sentence("documents were deleted from the collection; restore it from a backup")
+                str(body), hint=localized("documents were deleted from the collection; restore it from a backup")
             )
         return msgspec.structs.replace(found.trace.message, body=body)
 
-    async def whole(self, label: Label, found: Sequence[Found]) -> list[Message]:
+    async def whole(self, label: Label, found: Sequence[StoredTrace]) -> list[Message]:
         """Return the whole messages of traces of one partition that have theirs; those without a body are noted."""
         messages: list[Message] = []
         bodies = await self._bodies.get(label, [one.body for one in found])
         for one, body in zip(found, bodies, strict=True):
-            if isinstance(body, Damaged):
+            if isinstance(body, DamagedDocument):
                 self._damaged.note(label.bodies, {"_id": one.trace.id}, body)
             elif one.trace.message is not None:
                 messages.append(msgspec.structs.replace(one.trace.message, body=body))
@@ -93,22 +93,22 @@ class Reading:
             traces |= {found.trace.id: found.trace for found in self.found(label, forms)}
         return traces
 
-    def found(self, label: Label, forms: Sequence[Form]) -> list[Found]:
+    def found(self, label: Label, forms: Sequence[Form]) -> list[StoredTrace]:
         """Return the traces of documents; those that cannot be read are noted and left out."""
-        traces: list[Found] = []
+        traces: list[StoredTrace] = []
         for form in forms:
             try:
                 trace = read_trace(form)
                 body = Reference(trace.id, read_body_reference(form), trace.body_bytes)
-                traces.append(Found(trace, label, body))
-            except Damaged as error:
+                traces.append(StoredTrace(trace, label, body))
+            except DamagedDocument as error:
                 self._damaged.note(label.traces, form, error)
         return traces
 
-    async def _find(self, text: str) -> Found | None:
+    async def _find(self, text: str) -> StoredTrace | None:
         """Return a trace; of several retention classes the one that has the message."""
         name = day_of_id(text)
-        best: Found | None = None
+        best: StoredTrace | None = None
         if name is None:
             return None
         message_id, day = name
@@ -119,14 +119,14 @@ class Reading:
                     best = found
         return best
 
-    def _readable(self, label: Label, form: Form) -> Found:
+    def _readable(self, label: Label, form: Form) -> StoredTrace:
         found = self.found(label, [form])
         if not found:
             raise StoreError(
-                sentence(
+                localized(
                     "document {id} of {place} is not one that this bus can read", id=form["_id"], place=label.traces
                 ),
-                hint=sentence(
+                hint=localized(
                     "the log says what is wrong with it; another version or a person wrote it: restore "
                     "it or delete it, everything else continues"
                 ),

@@ -18,13 +18,13 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.tracing.trace import Trace, matches
 from bus.ports.clock import Clock
-from bus.ports.store import Page, Searched, Stop
+from bus.ports.store import Page, SearchedRange, Stop
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label
 from bus.stores.mongodb.partitions import Partitions
 from bus.stores.mongodb.planning import Plan, plan_for
-from bus.stores.mongodb.reading import Reading
+from bus.stores.mongodb.reading import CommittedReader
 
 PATIENCE: Final = 1.0
 _FIRST_WINDOW: Final = 256
@@ -37,7 +37,7 @@ _LAST_TIME: Final = (1 << 48) - 1
 class Searcher:
     """Searches; keeps nothing between pages."""
 
-    def __init__(self, connection: Connection, partitions: Partitions, reading: Reading, clock: Clock) -> None:
+    def __init__(self, connection: Connection, partitions: Partitions, reading: CommittedReader, clock: Clock) -> None:
         self._connection = connection
         self._partitions = partitions
         self._reading = reading
@@ -53,7 +53,7 @@ class Searcher:
             horizon, stop = found[-1].id, Stop.LIMIT
         ends = [end for end in (selection.before, None if cursor is None else _time_above(below)) if end is not None]
         since = selection.since if horizon is None else _time_of(horizon)
-        searched = Searched(since, min(ends, default=None), stop)
+        searched = SearchedRange(since, min(ends, default=None), stop)
         return Page(found, None if horizon is None else horizon.encode().hex(), searched)
 
     async def _search(self, selection: Selection, below: str, limit: int) -> tuple[list[Trace], str | None]:
@@ -89,7 +89,7 @@ class _Scan:
     def __init__(
         self,
         connection: Connection,
-        reading: Reading,
+        reading: CommittedReader,
         clock: Clock,
         label: Label,
         selection: Selection,

@@ -28,22 +28,22 @@ from bus.ports.store import (
     Ended,
     KeyRows,
     Page,
-    Unfinished,
+    UnfinishedRows,
     untold,
 )
-from bus.stores.gathering import Gathering
+from bus.stores.gathering import BatchCollector
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.documents import Documents
-from bus.stores.mongodb.dropping import Dropping, Expiry
+from bus.stores.mongodb.dropping import Expiry, PartitionDrop
 from bus.stores.mongodb.failing import FailureIndex
 from bus.stores.mongodb.health import read_health
 from bus.stores.mongodb.indexes import COMPENSATIONS, META, PREPARED, ROWS
 from bus.stores.mongodb.open_deliveries import OpenDeliveries
 from bus.stores.mongodb.partitions import Partitions
-from bus.stores.mongodb.reading import Reading
+from bus.stores.mongodb.reading import CommittedReader
 from bus.stores.mongodb.search import Searcher
 from bus.stores.mongodb.writing import Call, TraceWriter
 
@@ -82,15 +82,15 @@ class MongodbStore:
         self._bodies = Bodies(self._connection)
         self._compensations = Compensations(self._connection, self._bodies, self._damaged)
         self._documents = Documents(self._connection, self._damaged)
-        self._reading = Reading(self._connection, self._partitions, self._bodies, self._damaged)
+        self._reading = CommittedReader(self._connection, self._partitions, self._bodies, self._damaged)
         self._searcher = Searcher(self._connection, self._partitions, self._reading, clock)
         self._failing = FailureIndex(self._connection, self._partitions, self._damaged, clock)
         self._expiry = Expiry(self._connection, self._partitions)
-        self._dropping = Dropping(self._connection, self._partitions, self._reading, self._bodies)
+        self._dropping = PartitionDrop(self._connection, self._partitions, self._reading, self._bodies)
         writer = TraceWriter(
             self._connection, self._partitions, self._bodies, self._compensations, self._damaged, self._documents
         )
-        self._gathering: Gathering[Call, None] = Gathering(writer.commit, limit=gather)
+        self._gathering: BatchCollector[Call, None] = BatchCollector(writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(
             self._connection, self._partitions, self._reading, self._compensations, self.write, clock
         )
@@ -170,7 +170,7 @@ class MongodbStore:
         return await self._expiry.expire(now)
 
     async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
-        """Drop a partition whole that has exactly these contents; ``Dropping`` says what may come between."""
+        """Drop a partition whole that has exactly these contents; ``PartitionDrop`` says what may come between."""
         await self._dropping.drop(partition, contents)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:
@@ -226,7 +226,7 @@ class MongodbStore:
         """Return how many rows wait for each (destination, subscription)."""
         return await self._compensations.due()
 
-    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+    async def unfinished(self, now: int) -> dict[tuple[str, str], UnfinishedRows]:
         """Return the rows of each (destination, subscription) that has some."""
         return await self._compensations.unfinished(now)
 

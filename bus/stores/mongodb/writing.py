@@ -11,7 +11,7 @@ from bus.domain.message import Message
 from bus.domain.tracing.trace import finished_generation, is_overtaken
 from bus.errors import StoreUnavailable
 from bus.ports.store import DocumentWrite
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations, Ending
 from bus.stores.mongodb.connection import Connection
@@ -62,10 +62,10 @@ class TraceWriter:
             if losses == self._connection.losses:
                 return [None] * len(calls)
         raise StoreUnavailable(
-            sentence(
+            localized(
                 "connections to MongoDB ended {count} times in a row; the writes stay in the spool", count=_MOST_TURNS
             ),
-            hint=sentence("look at the server's log, and at what is between it and this process"),
+            hint=localized("look at the server's log, and at what is between it and this process"),
         )
 
     async def _write(self, calls: list[Call]) -> None:
@@ -83,11 +83,11 @@ class TraceWriter:
             await self._round(merges_left, made)
         else:
             raise StoreUnavailable(
-                sentence(
+                localized(
                     "others changed the same traces {count} times in a row; the rest stays in the spool",
                     count=_MOST_ROUNDS,
                 ),
-                hint=sentence("this passes by itself; look for a process that writes the same messages continuously"),
+                hint=localized("this passes by itself; look for a process that writes the same messages continuously"),
             )
         for merge in merges:
             await merge.confirm()

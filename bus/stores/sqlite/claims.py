@@ -11,7 +11,7 @@ from typing import Any, Final
 import apsw
 
 from bus.files import make_private
-from bus.ports.claims import Claimed
+from bus.ports.claims import ClaimResult
 from bus.stores.sqlite.errors import DAMAGED, translating
 from bus.telemetry.outage import Outage
 
@@ -75,7 +75,7 @@ class SharedClaims:
                     path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
                 self._connection = _open(path, now)
 
-    def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
+    def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> ClaimResult:
         """Claim names for the caller, if it can have all that are not accepted yet."""
         try:
             with self._connection:
@@ -84,10 +84,10 @@ class SharedClaims:
             self._settled()
             return claimed  # noqa: TRY300 - the block before may raise at its end
         except apsw.BusyError:
-            return Claimed({}, storing=names, is_locked=True)
+            return ClaimResult({}, storing=names, is_locked=True)
         except apsw.Error as error:
             self._outage.goes_on(error)
-            return Claimed({})
+            return ClaimResult({})
 
     def recover(self, accepted: Mapping[bytes, bytes]) -> None:
         """Settle what an earlier life of this process was storing when it ended."""
@@ -114,7 +114,7 @@ class SharedClaims:
         """Close the file."""
         self._connection.close()
 
-    def _claim(self, names: Collection[bytes], asked: Collection[bytes]) -> Claimed:
+    def _claim(self, names: Collection[bytes], asked: Collection[bytes]) -> ClaimResult:
         rows: list[Any] = self._connection.executemany(
             "SELECT name, state, said FROM claims WHERE name = ?", [(name,) for name in names]
         ).fetchall()
@@ -124,7 +124,7 @@ class SharedClaims:
         doubtful |= {name for name in names if name not in found and self._is_old(name)}
         storing = {name for name, state, _ in rows if state == _STORING}
         if storing - set(asked) or doubtful - set(asked):
-            return Claimed(known, doubtful - set(asked), storing - set(asked))
+            return ClaimResult(known, doubtful - set(asked), storing - set(asked))
         claimed = [(name, self._owner, _STORING) for name in names if name not in known]
         self._connection.executemany(
             "INSERT INTO claims (name, owner, state, said) VALUES (?, ?, ?, x'')"
@@ -132,7 +132,7 @@ class SharedClaims:
             claimed,
         )
         self._forget()
-        return Claimed(known)
+        return ClaimResult(known)
 
     def _is_old(self, name: bytes) -> bool:
         if len(name) != _ID_BYTES:

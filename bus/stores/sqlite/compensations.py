@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from bus.domain.delivery.delivery import Compensation
-from bus.ports.store import NEVER, DocumentWrite, KeyRows, Unfinished
+from bus.ports.store import NEVER, DocumentWrite, KeyRows, UnfinishedRows
 from bus.stores.sqlite import control_sql as sql
 from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.documents import put_all
@@ -48,10 +48,10 @@ class Compensations:
             self._version = version
         return self._waiting
 
-    async def unfinished(self, now: int) -> dict[LaneKey, Unfinished]:
+    async def unfinished(self, now: int) -> dict[LaneKey, UnfinishedRows]:
         """Return the rows of each subscription that has some."""
         found = await self._control.read(sql.UNFINISHED, (now, NEVER))
-        return {(row[0], row[1]): Unfinished(row[2], row[3], row[4]) for row in found}
+        return {(row[0], row[1]): UnfinishedRows(row[2], row[3], row[4]) for row in found}
 
     async def next_due(self) -> int | None:
         """Return when the next row can be leased."""
@@ -132,7 +132,7 @@ def _lease(
     served: LaneKey = next(connection.execute(sql.SERVED))
     lanes = _in_turn([lane for lane, count in room.items() if count > 0], served)
     numbers = [(lane, _number(connection, lane)) for lane in lanes]
-    turns = [_Turn(number, lane, room[lane]) for lane, number in numbers if number is not None]
+    turns = [_SubscriptionScan(number, lane, room[lane]) for lane, number in numbers if number is not None]
     found: list[_Ready] = []
     while turns and len(found) < limit:
         share = max(1, (limit - len(found)) // len(turns))
@@ -223,7 +223,7 @@ def _rewind(connection: apsw.Connection, *, now: int, skew: int) -> int:
     return connection.changes()
 
 
-class _Turn:
+class _SubscriptionScan:
     """One subscription's part in a lease: reads its ready rows in order, a share at a time."""
 
     def __init__(self, number: int, lane: LaneKey, room: int) -> None:

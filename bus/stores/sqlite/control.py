@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from bus.errors import BusError, StoreUnavailable
-from bus.sentences import sentence
-from bus.stores.gathering import Gathering
+from bus.sentences import localized
+from bus.stores.gathering import BatchCollector
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.errors import translating
-from bus.stores.sqlite.locking import Turn
+from bus.stores.sqlite.locking import WriteLock
 
 Result = TypeVar("Result")
 Job = Callable[[apsw.Connection], Any]
@@ -31,14 +31,14 @@ class _Task(NamedTuple):
 class Control:
     """The file of unfinished work and documents; nothing of it is kept in memory, for other processes change it."""
 
-    def __init__(self, writer: apsw.Connection, reader: apsw.Connection, turn: Turn, executor: Executor) -> None:
+    def __init__(self, writer: apsw.Connection, reader: apsw.Connection, turn: WriteLock, executor: Executor) -> None:
         self._writer = writer
         self._inode = inode_of(writer.filename)
         self._reader = reader
         self._reader.set_busy_timeout(0)
         self._turn = turn
         self._executor = executor
-        self._jobs: Gathering[_Task, Any] = Gathering(self._commit, limit=256)
+        self._jobs: BatchCollector[_Task, Any] = BatchCollector(self._commit, limit=256)
         self._is_synced = True
 
     async def read(self, query: str, bindings: tuple[Any, ...] = ()) -> list[Any]:
@@ -92,11 +92,11 @@ class Control:
     def _check_present(self) -> None:
         if inode_of(self._writer.filename) != self._inode:
             raise StoreUnavailable(
-                sentence(
+                localized(
                     "{file} was removed or replaced while the bus has it open; nothing was written",
                     file=self._writer.filename,
                 ),
-                hint=sentence("restart every process of the bus on this directory"),
+                hint=localized("restart every process of the bus on this directory"),
             )
 
     def _result_of(self, job: Job) -> Any:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bus.databases import Still
+from bus.databases import SqliteSnapshot
 from bus.stores.sqlite import control_sql
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import label_of
@@ -20,7 +20,7 @@ _MESSAGES: Final = "SELECT coalesce(max(row), 0) FROM message"
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[Sequence[Still]]:
+def held(directory: Path) -> Iterator[Sequence[SqliteSnapshot]]:
     """Yield every file of a store, as all of them are between two writes: rows and traces that belong together.
 
     Writers of all processes wait for the moment that this takes, a millisecond for each file that is new in it.
@@ -36,7 +36,7 @@ def held(directory: Path) -> Iterator[Sequence[Still]]:
         yield stills
 
 
-def messages(still: Still) -> int:
+def messages(still: SqliteSnapshot) -> int:
     """Return how many messages a file has; none for the file of unfinished work."""
     return 0 if still.path.name == CONTROL else int(still.ask(_MESSAGES))
 
@@ -48,9 +48,9 @@ def newest_version(name: str) -> int | None:
     return None if label_of(name) is None else len(sql.STEPS)
 
 
-def _held(directory: Path, opened: ExitStack) -> Sequence[Still]:
+def _held(directory: Path, opened: ExitStack) -> Sequence[SqliteSnapshot]:
     locks = directory / LOCKS
-    stills: dict[str, Still] = {}
+    stills: dict[str, SqliteSnapshot] = {}
     with alone(locks / FILES_LOCK):  # most are opened before the others have to wait
         _open_new(directory, stills, opened)
     with _nobody_writes(locks), alone(locks / FILES_LOCK):
@@ -67,11 +67,11 @@ def _nobody_writes(locks: Path) -> Iterator[None]:
         yield
 
 
-def _open_new(directory: Path, stills: dict[str, Still], opened: ExitStack) -> None:
+def _open_new(directory: Path, stills: dict[str, SqliteSnapshot], opened: ExitStack) -> None:
     present = sorted(path for path in directory.iterdir() if newest_version(path.name) is not None)
     for path in present:
         if path.name not in stills:
-            stills[path.name] = still = Still(path)
+            stills[path.name] = still = SqliteSnapshot(path)
             opened.callback(still.close)
     for name in stills.keys() - {path.name for path in present}:  # dropped meanwhile, past its retention
         del stills[name]

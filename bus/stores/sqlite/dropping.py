@@ -14,23 +14,25 @@ from bus.stores.dropping import absent, changed, check_contents, unfinished
 from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.locking import Turn
+from bus.stores.sqlite.locking import WriteLock
 from bus.stores.sqlite.partitions import sql
 from bus.stores.sqlite.partitions.directory import Directory
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.partitions.partition import Partition
 from bus.stores.sqlite.partitions.scanning import pieces_of
-from bus.stores.sqlite.reading import Reading
+from bus.stores.sqlite.reading import CommittedReader
 
 
-class Dropping:
+class PartitionDrop:
     """Looks at all of a partition while others write, then drops it unless one of them did.
 
     SQLite tells a connection whether any other one has changed the file since; it is asked inside a write transaction,
     in which nobody else can.
     """
 
-    def __init__(self, open_partitions: OpenPartitions, reading: Reading, directory: Directory, turn: Turn) -> None:
+    def __init__(
+        self, open_partitions: OpenPartitions, reading: CommittedReader, directory: Directory, turn: WriteLock
+    ) -> None:
         self._open_partitions = open_partitions
         self._reading = reading
         self._directory = directory
@@ -85,7 +87,7 @@ def _version(connection: apsw.Connection) -> Any:
 class Expiry:
     """Drops inside a write transaction of the partition, so that every write is either seen or goes to a new file."""
 
-    def __init__(self, open_partitions: OpenPartitions, reading: Reading, turn: Turn) -> None:
+    def __init__(self, open_partitions: OpenPartitions, reading: CommittedReader, turn: WriteLock) -> None:
         self._open_partitions = open_partitions
         self._reading = reading
         self._turn = turn

@@ -10,7 +10,7 @@ import apsw
 
 from bus.errors import StoreError, StoreUnavailable
 from bus.network.error_texts import error_text
-from bus.sentences import sentence
+from bus.sentences import localized
 
 # The file, the disk or another process is in the way: the same call may succeed later.
 UNAVAILABLE: Final[tuple[type[apsw.Error], ...]] = (
@@ -69,21 +69,21 @@ def translate(error: apsw.Error, name: str) -> StoreError:
     """Return the store's error for one of apsw's that a file gave."""
     if isinstance(error, UNAVAILABLE):
         return StoreUnavailable(
-            sentence("store file {name} does not answer: {error}", name=name, error=error_text(error)),
-            hint=sentence("check the disk's free space and who else has the file open; writes stay in the spool"),
+            localized("store file {name} does not answer: {error}", name=name, error=error_text(error)),
+            hint=localized("check the disk's free space and who else has the file open; writes stay in the spool"),
         )
     if isinstance(error, DAMAGED):
         return StoreError(
-            sentence("store file {name} is damaged: {error}", name=name, error=error_text(error)),
-            hint=sentence(
+            localized("store file {name} is damaged: {error}", name=name, error=error_text(error)),
+            hint=localized(
                 "stop the bus, move the files that begin with {name} away, and restore them from a "
                 "backup, or let the bus make new ones",
                 name=name,
             ),
         )
     return StoreError(
-        sentence("store file {name} refused: {error}", name=name, error=error_text(error)),
-        hint=sentence("this is a defect of the bus; please report it"),
+        localized("store file {name} refused: {error}", name=name, error=error_text(error)),
+        hint=localized("this is a defect of the bus; please report it"),
     )
 
 
@@ -96,6 +96,6 @@ def translating(name: str) -> Iterator[None]:
         raise translate(error, name) from error
     except OSError as error:
         raise StoreUnavailable(
-            sentence("store file {name} cannot be reached: {error}", name=name, error=error_text(error)),
-            hint=sentence("check the disk and the permissions of the store's directory; writes stay in the spool"),
+            localized("store file {name} cannot be reached: {error}", name=name, error=error_text(error)),
+            hint=localized("check the disk and the permissions of the store's directory; writes stay in the spool"),
         ) from error

@@ -10,7 +10,7 @@ from bus.domain.times import DAY
 from bus.domain.tracing.failures import FailureCount, FailureGroup, Failures
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
 from bus.stores.sqlite.partitions import sql
-from bus.stores.sqlite.reading import Reading
+from bus.stores.sqlite.reading import CommittedReader
 from bus.stores.sqlite.search import Searcher
 
 PATIENCE: Final = 1.0
@@ -19,7 +19,7 @@ PATIENCE: Final = 1.0
 class FailureIndex:
     """Counts per partition, in the reader's thread; the cost grows with what fails, not with the store."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: CommittedReader) -> None:
         self._reading = reading
 
     async def groups(self, selection: Selection, limit: int) -> Failures:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.errors import StoreUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.stores.sqlite.errors import translating
 
 PATIENCE: Final = 5.0  # seconds that anything of the store waits for another process
@@ -20,7 +20,7 @@ _COURTESY: Final = 1.0
 POLL: Final = 0.002
 
 
-class Turn:
+class WriteLock:
     """The right to write, which one process has at a time.
 
     SQLite's own lock goes to whoever happens to ask in the moment it is free, which is the process that just freed
@@ -124,10 +124,10 @@ async def _taken(lock: _FileLock, until: float) -> bool:
 
 def _stalled(name: str) -> StoreUnavailable:
     return StoreUnavailable(
-        sentence(
+        localized(
             "another process has had the store's {name} lock for {seconds} s; nothing of this call was written",
             name=name,
             seconds=f"{PATIENCE:g}",
         ),
-        hint=sentence("look for a process of the bus that is stopped or hangs; writes stay in the spool"),
+        hint=localized("look for a process of the bus that is stopped or hangs; writes stay in the spool"),
     )

@@ -14,7 +14,7 @@ from bus.ports.store import Ended
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
 from bus.stores.sqlite.partitions import sql
-from bus.stores.sqlite.reading import Reading
+from bus.stores.sqlite.reading import CommittedReader
 
 _CHUNK: Final = 256
 _PATIENCE: Final = 1.0
@@ -25,7 +25,7 @@ Write = Callable[[Sequence[Message | Outcome]], Awaitable[None]]
 class OpenDeliveries:
     """Walks the index of deliveries of one subscription, in chunks in the reader's thread."""
 
-    def __init__(self, reading: Reading, compensations: Compensations, write: Write) -> None:
+    def __init__(self, reading: CommittedReader, compensations: Compensations, write: Write) -> None:
         self._reading = reading
         self._compensations = compensations
         self._write = write

@@ -13,7 +13,7 @@ import msgspec
 from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import Trace, is_finished
-from bus.ports.store import DeliveryKey, Page, Searched
+from bus.ports.store import DeliveryKey, Page, SearchedRange
 from bus.stores.sqlite.keys import GREATEST, Label, day_number, id_key, key_time
 from bus.stores.sqlite.partitions.directory import Directory
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _SLICE: Final = 64
 
 
-class Reading:
+class CommittedReader:
     """Reads what is committed; never waits for a writer."""
 
     def __init__(self, open_partitions: OpenPartitions, directory: Directory) -> None:
@@ -73,7 +73,7 @@ class Reading:
         found, horizon, stop = await self.run(lambda searcher: searcher.search(partitions, selection, below, limit))
         ends = [end for end in (selection.before, None if cursor is None else _time_above(below)) if end is not None]
         since = selection.since if horizon is None else key_time(horizon)
-        searched = Searched(since, min(ends, default=None), stop)
+        searched = SearchedRange(since, min(ends, default=None), stop)
         return Page([trace for _, trace in found], None if horizon is None else horizon.hex(), searched)
 
     async def forget(self, label: Label) -> None:

@@ -25,22 +25,22 @@ from bus.ports.store import (
     Ended,
     KeyRows,
     Page,
-    Unfinished,
+    UnfinishedRows,
     untold,
 )
-from bus.stores.gathering import Gathering
+from bus.stores.gathering import BatchCollector
 from bus.stores.sqlite.compensations import Compensations
 from bus.stores.sqlite.control import Control
 from bus.stores.sqlite.documents import Documents
-from bus.stores.sqlite.dropping import Dropping, Expiry
+from bus.stores.sqlite.dropping import Expiry, PartitionDrop
 from bus.stores.sqlite.failing import FailureIndex
 from bus.stores.sqlite.file_sizes import read_sizes
 from bus.stores.sqlite.keys import id_key
 from bus.stores.sqlite.open_deliveries import OpenDeliveries
 from bus.stores.sqlite.partitions.directory import Directory
-from bus.stores.sqlite.partitions.merging import Keyed
+from bus.stores.sqlite.partitions.merging import KeyedWrite
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
-from bus.stores.sqlite.reading import Reading
+from bus.stores.sqlite.reading import CommittedReader
 from bus.stores.sqlite.search import Searcher
 from bus.stores.sqlite.writing import Call, TraceWriter
 
@@ -62,12 +62,12 @@ class SqliteStore:
         self._compensations = Compensations(control)
         self._documents = Documents(control)
         self._open_partitions = OpenPartitions(directory, committer)
-        self._reading = Reading(self._open_partitions, directory)
+        self._reading = CommittedReader(self._open_partitions, directory)
         self._failing = FailureIndex(self._reading)
         self._expiry = Expiry(self._open_partitions, self._reading, self._turn)
-        self._dropping = Dropping(self._open_partitions, self._reading, directory, self._turn)
+        self._dropping = PartitionDrop(self._open_partitions, self._reading, directory, self._turn)
         self._writer = TraceWriter(self._open_partitions, self._compensations, self._turn, committer)
-        self._gathering: Gathering[Call, None] = Gathering(self._writer.commit, limit=gather)
+        self._gathering: BatchCollector[Call, None] = BatchCollector(self._writer.commit, limit=gather)
         self._open_deliveries = OpenDeliveries(self._reading, self._compensations, self.write)
 
     @classmethod
@@ -196,7 +196,7 @@ class SqliteStore:
         """Return how many rows wait for each (destination, subscription)."""
         return dict(await self._compensations.due())
 
-    async def unfinished(self, now: int) -> dict[tuple[str, str], Unfinished]:
+    async def unfinished(self, now: int) -> dict[tuple[str, str], UnfinishedRows]:
         """Return the rows of each (destination, subscription) that has some."""
         return await self._compensations.unfinished(now)
 
@@ -248,5 +248,5 @@ class SqliteStore:
         self._committer.shutdown()
 
 
-def _keyed(write: Message | Outcome) -> Keyed:
-    return Keyed(id_key(write.id if isinstance(write, Message) else write.message_id), write)
+def _keyed(write: Message | Outcome) -> KeyedWrite:
+    return KeyedWrite(id_key(write.id if isinstance(write, Message) else write.message_id), write)

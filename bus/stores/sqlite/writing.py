@@ -17,8 +17,8 @@ from bus.stores.sqlite.compensations import Compensations, Ending, LaneKey
 from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label, day_number
-from bus.stores.sqlite.locking import Turn
-from bus.stores.sqlite.partitions.merging import Keyed, Merge
+from bus.stores.sqlite.locking import WriteLock
+from bus.stores.sqlite.partitions.merging import KeyedWrite, Merge
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.partitions.partition import Partition
 
@@ -26,7 +26,7 @@ from bus.stores.sqlite.partitions.partition import Partition
 class Call(NamedTuple):
     """What one caller writes."""
 
-    writes: Sequence[Keyed]
+    writes: Sequence[KeyedWrite]
     documents: Sequence[DocumentWrite]
 
 
@@ -34,7 +34,7 @@ class TraceWriter:
     """Writes gatherings, one at a time among all processes: each holds ``turn`` meanwhile."""
 
     def __init__(
-        self, open_partitions: OpenPartitions, compensations: Compensations, turn: Turn, executor: Executor
+        self, open_partitions: OpenPartitions, compensations: Compensations, turn: WriteLock, executor: Executor
     ) -> None:
         self._open_partitions = open_partitions
         self._compensations = compensations
@@ -107,9 +107,9 @@ class TraceWriter:
             await self._compensations.change(rows, endings, documents, synced=bool(rows or documents))
 
 
-def _split(calls: list[Call]) -> list[tuple[Label, list[Keyed]]]:
+def _split(calls: list[Call]) -> list[tuple[Label, list[KeyedWrite]]]:
     """Return the writes by partition, in the one order in which every process locks them."""
-    writes: defaultdict[tuple[int, int], list[Keyed]] = defaultdict(list)
+    writes: defaultdict[tuple[int, int], list[KeyedWrite]] = defaultdict(list)
     for call in calls:
         for keyed in call.writes:
             writes[day_number(keyed.key), keyed.write.retention_days].append(keyed)

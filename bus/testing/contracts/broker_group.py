@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from bus.domain.destination import Destination, Ordering
 from bus.domain.message import Message
-from bus.ports.broker_group import BrokerGroup, GroupReader, Standing
-from bus.ports.transport import Incoming
+from bus.ports.broker_group import BrokerGroup, GroupReader, GroupStatus
+from bus.ports.transport import IncomingMessage
 from bus.testing.contracts.transport import PATIENCE, numbers, receive, subscription
 from bus.testing.writes import DESTINATION, message
 
-WHOLE_AND_EMPTY = Standing(is_whole=True, is_empty=True)
+WHOLE_AND_EMPTY = GroupStatus(is_whole=True, is_empty=True)
 
 
 async def ensure(group: BrokerGroup, *names: str, code: str = DESTINATION) -> None:
@@ -53,7 +53,7 @@ async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def standing(group: BrokerGroup, wanted: Standing, *names: str) -> None:
+async def standing(group: BrokerGroup, wanted: GroupStatus, *names: str) -> None:
     """Wait until a group stands so."""
 
     async def stands() -> bool:
@@ -124,7 +124,7 @@ class BrokerGroupContract:
         await ensure(group, "billing")
         reader = await group.reader(DESTINATION, "billing")
         writer = await group.writer(DESTINATION)
-        received: list[Incoming] = []
+        received: list[IncomingMessage] = []
         for n in range(10):
             waiting = asyncio.create_task(reader.receive(1))
             await asyncio.sleep(0)
@@ -155,7 +155,7 @@ class BrokerGroupContract:
         await standing(group, WHOLE_AND_EMPTY, "billing", "mail")
         await write(group, [message(1)])
         for name in ("billing", "mail"):
-            await standing(group, Standing(is_whole=True, is_empty=False), "billing", "mail")
+            await standing(group, GroupStatus(is_whole=True, is_empty=False), "billing", "mail")
             reader = await group.reader(DESTINATION, name)
             reader.ack(await receive(reader))
             await reader.close()
@@ -166,7 +166,7 @@ class BrokerGroupContract:
         await write(group, [message(1)])
         reader = await group.reader(DESTINATION, "billing")
         await receive(reader)
-        await standing(group, Standing(is_whole=True, is_empty=False), "billing")
+        await standing(group, GroupStatus(is_whole=True, is_empty=False), "billing")
 
     async def test_a_destination_that_was_not_ensured_is_not_whole(self, group: BrokerGroup) -> None:
         await ensure(group, "billing")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bus.domain.identity import new_id
 from bus.domain.tracing.events import BLOCK_BYTES, Block, Stage, TraceEvent, decode_block
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.ports.events import EventSink, SealedBlock
 
 _NOW = 1_732_240_000_123
@@ -26,7 +26,7 @@ class Source:
     """An emitter of blocks."""
 
     def __init__(self, node: str = "host-1") -> None:
-        self._gathering = Gathering("receiver", node, _NOW)
+        self._gathering = EventBuffer("receiver", node, _NOW)
         self.emitter = self._gathering.emitter
 
     def block(self, events: int = 3, text: str = "") -> SealedBlock:

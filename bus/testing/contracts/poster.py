@@ -13,7 +13,7 @@ import pytest
 
 from bus.errors import EgressDenied
 from bus.ports.poster import Poster, PostFailure, PostResult
-from bus.testing.poster import Posted, Reply
+from bus.testing.poster import PostedRequest, Reply
 
 
 class PosterWorld(Protocol):
@@ -28,7 +28,7 @@ class PosterWorld(Protocol):
     """
 
     poster: Poster
-    posted: list[Posted]
+    posted: list[PostedRequest]
 
     async def subscriber(self, *replies: Reply) -> str:
         """Return the URL of a new subscriber that does this, request by request; the last repeats.
@@ -44,7 +44,7 @@ async def _post(world: PosterWorld, *replies: Reply, body: bytes = b"hello", tim
     return await world.poster.post(target, [], body, timeout)
 
 
-class _Told:
+class _FutureWaiter:
     """A waiter that is told in a future."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class PosterContract:
 
     async def test_begin_needs_a_kept_connection_and_tells_later(self, world: PosterWorld) -> None:
         target = world.poster.target(await world.subscriber(Reply(201)), {})
-        waiter = _Told()
+        waiter = _FutureWaiter()
         assert world.poster.begin(target, [], b"1", 5.0, waiter) is None
         await world.poster.post(target, [], b"1", 5.0)
         assert world.poster.begin(target, [("bus-attempt", "2")], b"2", 5.0, waiter) is not None
@@ -180,7 +180,7 @@ class PosterContract:
     async def test_what_began_and_is_canceled_is_not_told_of(self, world: PosterWorld) -> None:
         target = world.poster.target(await world.subscriber(Reply(), Reply(failure=PostFailure.TIMEOUT), Reply()), {})
         await world.poster.post(target, [], b"1", 5.0)
-        waiter = _Told()
+        waiter = _FutureWaiter()
         ongoing = world.poster.begin(target, [], b"2", 5.0, waiter)
         assert ongoing is not None
         async with asyncio.timeout(5):
@@ -193,7 +193,7 @@ class PosterContract:
     async def test_what_began_and_failed_is_told(self, world: PosterWorld) -> None:
         target = world.poster.target(await world.subscriber(Reply(), Reply(failure=PostFailure.TIMEOUT)), {})
         await world.poster.post(target, [], b"1", 5.0)
-        waiter = _Told()
+        waiter = _FutureWaiter()
         world.poster.begin(target, [], b"2", 0.1, waiter)
         result = await waiter.result
         assert (result.failure, result.indeterminate) == (PostFailure.TIMEOUT, True)

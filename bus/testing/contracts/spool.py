@@ -52,7 +52,7 @@ async def claimed(spool: Spool, count: int) -> list[bytes]:
     return sorted(payloads(found))
 
 
-class Failing:
+class FailingWaiter:
     """Waits for an append, and fails when it learns what came of it."""
 
     def done(self) -> bool:
@@ -324,7 +324,7 @@ class SpoolContract:
         assert await claimed(spool, 2) == [b"1", b"2"]
 
     async def test_a_waiter_that_fails_harms_nobody(self, spool: Spool) -> None:
-        spool.append_with([new(b"1")], Failing())
+        spool.append_with([new(b"1")], FailingWaiter())
         await spool.append([new(b"2")])
         await spool.append([new(b"3")])
         assert await claimed(spool, 3) == [b"1", b"2", b"3"]

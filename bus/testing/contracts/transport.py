@@ -16,7 +16,7 @@ import pytest
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Consumer, Incoming, Lag, Outgoing, Transport
+from bus.ports.transport import Consumer, IncomingMessage, Lag, OutgoingMessage, Transport
 from bus.testing.writes import DESTINATION, message
 
 ORDERS = Destination(code=DESTINATION)
@@ -25,12 +25,12 @@ PATIENCE = 60.0
 
 async def publish(transport: Transport, *messages: Message) -> list[bool | None]:
     """Publish messages as the receiver does."""
-    return list(await transport.publish([Outgoing(one, encode_message(one)) for one in messages]))
+    return list(await transport.publish([OutgoingMessage(one, encode_message(one)) for one in messages]))
 
 
-async def receive(consumer: Consumer, limit: int = 100, *, count: int = 1) -> list[Incoming]:
+async def receive(consumer: Consumer, limit: int = 100, *, count: int = 1) -> list[IncomingMessage]:
     """Receive until there are so many, with a deadline."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(PATIENCE):
         while len(found) < count:
             found += await consumer.receive(limit)
@@ -59,7 +59,7 @@ def lag_of(transport: Transport, name: str, code: str = DESTINATION) -> Lag | No
     return (transport.lags() or {}).get((code, name))
 
 
-def numbers(incoming: Sequence[Incoming]) -> list[str]:
+def numbers(incoming: Sequence[IncomingMessage]) -> list[str]:
     """Return the biz ids of messages, which tell them apart."""
     return [item.message.biz_id for item in incoming]
 
@@ -213,7 +213,7 @@ class TransportContract:
         await ensure(transport, "billing")
         consumer = await transport.consume(DESTINATION, "billing")
         with pytest.raises(TypeError):
-            consumer.ack([Incoming(message(), object(), False)])
+            consumer.ack([IncomingMessage(message(), object(), False)])
 
 
 def _holds(lag: Lag | None, records: int, oldest: Message) -> bool:

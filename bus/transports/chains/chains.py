@@ -19,10 +19,10 @@ from bus.domain.ordering.reader import ChainReader
 from bus.domain.ordering.sender import ChainSender
 from bus.domain.ordering.tenure import TERMS, Terms
 from bus.errors import NotLeader
-from bus.ports.broker_group import BrokerGroup, Standing
+from bus.ports.broker_group import BrokerGroup, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.chains.condition import CoordinatorWatch, group_state, trouble_of
 from bus.transports.chains.consumer import ChainConsumer
@@ -91,7 +91,7 @@ class _Strict:
         copies = [rules.copy.chain for rules in (self.rules, self.reader) if rules is not None]
         return next((chain for chain in copies if chain is not None), None)
 
-    def trouble(self, code: str, subscriptions: Collection[str]) -> Said:
+    def trouble(self, code: str, subscriptions: Collection[str]) -> AnyText:
         """Return what holds the destination up, as far as this process is the one to tell."""
         states = {name: group_state(group, self.driver.standings.get(name)) for name, group in self.groups.items()}
         return trouble_of(code, self._known, self.driver.trouble, subscriptions, states)
@@ -226,15 +226,15 @@ class Chains:
         """Return what this process does now, by destination."""
         return {code: found.held for code, found in self._strict.items()}
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with the coordinator, and with each destination, by name; empty text for nothing."""
-        own: dict[str, Said] = {"coordinator": self._watch.trouble} if self._watch is not None else {}
+        own: dict[str, AnyText] = {"coordinator": self._watch.trouble} if self._watch is not None else {}
         return own | {
             f"strict order of {code}": found.trouble(code, self._catalog.names(code))
             for code, found in self._strict.items()
         }
 
-    def standings(self, code: str) -> Mapping[str, Standing]:
+    def standings(self, code: str) -> Mapping[str, GroupStatus]:
         """Return what groups said when this process asked them last, by name; nothing where it does not send."""
         found = self._strict.get(code)
         return found.driver.standings if found is not None and Role.SENDER in found.held else {}
@@ -409,6 +409,6 @@ class Chains:
 
 def _not_strict(code: str) -> NotLeader:
     return NotLeader(
-        sentence("this process sends to no destination {code} with a strict order", code=repr(code)),
-        hint=sentence("send to a receiver with its groups of brokers in the configuration"),
+        localized("this process sends to no destination {code} with a strict order", code=repr(code)),
+        hint=localized("send to a receiver with its groups of brokers in the configuration"),
     )

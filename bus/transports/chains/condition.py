@@ -9,17 +9,17 @@ from typing import Final
 from bus.domain.ordering.chain import Chain, Role
 from bus.domain.ordering.obstacles import GroupState, no_chain, obstacles
 from bus.errors import StoreError
-from bus.ports.broker_group import BrokerGroup, Standing
+from bus.ports.broker_group import BrokerGroup, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 
 _log = logging.getLogger(__name__)
 _EVERY: Final = 5.0
 _NOWHERE: Final = "doctor"
 
 
-def group_state(group: BrokerGroup, standing: Standing | None) -> GroupState:
+def group_state(group: BrokerGroup, standing: GroupStatus | None) -> GroupState:
     """Return the state of a group as this process knows it, with what it said when it was asked last; asks nobody."""
     return GroupState(group.lags() is not None, group.condition(), standing)
 
@@ -27,10 +27,10 @@ def group_state(group: BrokerGroup, standing: Standing | None) -> GroupState:
 def trouble_of(
     code: str,
     held: Mapping[Role, Chain | None],
-    trouble: Said,
+    trouble: AnyText,
     subscriptions: Collection[str],
     states: Mapping[str, GroupState],
-) -> Said:
+) -> AnyText:
     """Return what holds a destination up, with what to do, as a process tells it that has some roles of it.
 
     Of several processes each tells what its own roles wait for; of a coordinator that does not answer all tell.
@@ -45,7 +45,7 @@ def trouble_of(
     if trouble:
         return no_chain(code, trouble)
     return joined(
-        sentence("{first}; {second}", first=one.what, second=one.next_step)
+        localized("{first}; {second}", first=one.what, second=one.next_step)
         for role, chain in held.items()
         if chain is not None
         for one in obstacles(code, chain, subscriptions, states)
@@ -65,7 +65,7 @@ class CoordinatorWatch:
     def __init__(self, coordinator: DocumentStore, clock: Clock) -> None:
         self._coordinator = coordinator
         self._clock = clock
-        self.trouble: Said = ""
+        self.trouble: AnyText = ""
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -12,7 +12,7 @@ from bus.domain.ordering.chain import Segment
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.ports.broker_group import BrokerGroup, GroupReader
 from bus.ports.clock import Clock
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.transports.chains.driver import ChainDriver
 
 _IDLE: Final = 0.5
@@ -24,7 +24,7 @@ class _Token(NamedTuple):
     """Which reader a message came by, and what that calls it."""
 
     reader: GroupReader
-    incoming: Incoming
+    incoming: IncomingMessage
 
 
 class ChainConsumer:
@@ -59,12 +59,12 @@ class ChainConsumer:
         self._send_again = send_again
         self._reader: GroupReader | None = None
         self._segment: Segment | None = None
-        self._read_ahead: deque[Incoming] = deque()
+        self._read_ahead: deque[IncomingMessage] = deque()
         self._unacked: set[object] = set()
         self._closing: list[GroupReader] = []
         self._over = asyncio.Event()
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for the next messages; cancelling loses none."""
         while True:
             reader = await self._next_reader()
@@ -76,13 +76,13 @@ class ChainConsumer:
             if found := await self._judged(reader, limit):
                 return found
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages, each on the group that it came from."""
         for reader, items in _by_reader(incoming).items():
             reader.ack(items)
             self._unacked -= {item.token for item in items}
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back; they come again, in order."""
         for reader, items in _by_reader(incoming).items():
             if reader is self._reader and self._segment is not None:
@@ -124,9 +124,9 @@ class ChainConsumer:
             if self._segment is not None and not self._unacked and not self._read_ahead:
                 await self._driver.perform(self._rules.leave(self._subscription, self._segment))
 
-    async def _judged(self, reader: GroupReader, limit: int) -> list[Incoming]:
+    async def _judged(self, reader: GroupReader, limit: int) -> list[IncomingMessage]:
         """Return what of that which was read ahead may be given."""
-        given: list[Incoming] = []
+        given: list[IncomingMessage] = []
         while len(given) < min(limit, len(self._read_ahead)) and self._segment is not None:
             item = self._read_ahead[len(given)]
             epoch = item.message.epoch
@@ -135,7 +135,7 @@ class ChainConsumer:
                 return []  # closed meanwhile
             if verdict is Verdict.GIVE:
                 suspect = item.suspect or self._is_suspect(item.message)
-                given.append(Incoming(item.message, _Token(reader, item), suspect))
+                given.append(IncomingMessage(item.message, _Token(reader, item), suspect))
             elif verdict is Verdict.LATE and await self._send_again(item.message):
                 reader.ack([item])
                 if self._reader is not reader:
@@ -170,8 +170,8 @@ def _is_same(one: Segment, other: Segment) -> bool:
     return (one.group, one.epoch) == (other.group, other.epoch)
 
 
-def _by_reader(incoming: Sequence[Incoming]) -> dict[GroupReader, list[Incoming]]:
-    found: dict[GroupReader, list[Incoming]] = {}
+def _by_reader(incoming: Sequence[IncomingMessage]) -> dict[GroupReader, list[IncomingMessage]]:
+    found: dict[GroupReader, list[IncomingMessage]] = {}
     for item in incoming:
         if not isinstance(item.token, _Token):
             raise TypeError("this delivery came by another transport")

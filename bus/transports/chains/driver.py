@@ -11,23 +11,23 @@ import msgspec
 from bus.domain.ordering.chain import Chain
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
 from bus.domain.ordering.effects import (
+    CheckGroup,
     Effect,
     HasMark,
     IsDrained,
-    Known,
+    KnownChain,
     Mark,
-    Open,
+    OpenWriter,
     Procedure,
     Put,
     Read,
-    Refused,
-    Stand,
+    Refusal,
     Write,
 )
 from bus.errors import Conflict, StoreError, TransportError
-from bus.ports.broker_group import AWAY, BrokerGroup, GroupReader, GroupWriter, Standing
+from bus.ports.broker_group import AWAY, BrokerGroup, GroupReader, GroupStatus, GroupWriter
 from bus.ports.store import DocumentStore
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 
 _log = logging.getLogger(__name__)
@@ -74,8 +74,8 @@ class ChainDriver:
         self._writers: dict[str, GroupWriter] = {}
         self._current = 0
         self.readers: dict[tuple[str, str], GroupReader] = {}
-        self.standings: dict[str, Standing] = {}
-        self.trouble: Said = ""
+        self.standings: dict[str, GroupStatus] = {}
+        self.trouble: AnyText = ""
 
     async def perform(self, procedure: Procedure[_Answer]) -> _Answer:
         """Run a procedure to its end; raises what it raises."""
@@ -102,9 +102,9 @@ class ChainDriver:
                 return await self._read()
             case Put(chain, version):
                 return await self._put(chain, version)
-            case Stand(group):
+            case CheckGroup(group):
                 return await self._stand(group)
-            case Open(group):
+            case OpenWriter(group):
                 return await self._open(group)
             case _:
                 return await self._do_on_group(effect)
@@ -121,42 +121,42 @@ class ChainDriver:
             case HasMark(group, mark):
                 return await self._has_mark(group, mark)
 
-    async def _read(self) -> Known | Refused:
+    async def _read(self) -> KnownChain | Refusal:
         try:
             found = await self._coordinator.get(COLLECTION, self._code)
         except StoreError as error:
             _log.debug("the chain of %s cannot be read: %s", self._code, error)
             self.trouble = error.said
-            return Refused.UNKNOWN
+            return Refusal.UNKNOWN
         if found is None:
             self.trouble = ""
-            return Known(Chain(), 0)
+            return KnownChain(Chain(), 0)
         try:
             chain = decode_chain(found.value)
         except msgspec.DecodeError:
             _log.warning("the chain of %s cannot be read: another version wrote it", self._code)
-            self.trouble = sentence("another version of the bus wrote it")
-            return Refused.UNKNOWN
+            self.trouble = localized("another version of the bus wrote it")
+            return Refusal.UNKNOWN
         self.trouble = ""
         self._current = max(self._current, _current_epoch(chain))
-        return Known(chain, found.version)
+        return KnownChain(chain, found.version)
 
-    async def _put(self, chain: Chain, version: int) -> int | Refused:
+    async def _put(self, chain: Chain, version: int) -> int | Refusal:
         try:
             written = await self._coordinator.put(COLLECTION, self._code, encode_chain(chain), version=version)
         except Conflict:
-            return Refused.CONFLICT
+            return Refusal.CONFLICT
         except StoreError as error:
             _log.debug("nobody knows whether the chain of %s was written: %s", self._code, error)
             self.trouble = error.said
-            return Refused.UNKNOWN
+            return Refusal.UNKNOWN
         self.trouble = ""
         if _current_epoch(chain) > self._current:
             self._current = _current_epoch(chain)
             metrics.CHAIN_MOVES.labels(*labels.DESTINATIONS.of(self._code)).inc()
         return written
 
-    async def _stand(self, group: str) -> Standing:
+    async def _stand(self, group: str) -> GroupStatus:
         found = self._groups.get(group)
         said = await found.standing(self._code, sorted(self._subscriptions())) if found is not None else AWAY
         self.standings[group] = said

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bus.domain.message import Message
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.errors import NotLeader
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.chains.driver import ChainDriver
 
 _MOST: Final = 256
@@ -62,19 +62,21 @@ class StrictSender:
         chain = self._rules.copy.chain
         url = chain.sender.url if chain is not None else ""
         return NotLeader(
-            sentence(
+            localized(
                 "another process sends to {code}, which keeps a strict order; this message is not accepted",
                 code=repr(self._code),
             ),
-            hint=sentence("send it to {url}", url=url) if url else sentence("send it again: one will, within seconds"),
+            hint=localized("send it to {url}", url=url)
+            if url
+            else localized("send it again: one will, within seconds"),
             url=url,
         )
 
     def in_doubt(self) -> NotLeader:
         """Return the error of a change of which nobody knows whether it was made."""
         return NotLeader(
-            sentence("the coordinator does not say who sends to {code} alone by now", code=repr(self._code)),
-            hint=sentence("ask again: what was done already is not done twice"),
+            localized("the coordinator does not say who sends to {code} alone by now", code=repr(self._code)),
+            hint=localized("ask again: what was done already is not done twice"),
         )
 
     async def run(self) -> None:
@@ -136,6 +138,6 @@ class StrictSender:
 
 def _broken_off() -> NotLeader:
     return NotLeader(
-        sentence("this process stops; it is unknown whether the message is stored"),
-        hint=sentence("send it again under the same id: it is delivered once"),
+        localized("this process stops; it is unknown whether the message is stored"),
+        hint=localized("send it again under the same id: it is delivered once"),
     )

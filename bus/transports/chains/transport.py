@@ -11,8 +11,8 @@ from bus.domain.destination import Destination, strict_carrier
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError
 from bus.ports.broker_group import BrokerGroup
-from bus.ports.transport import Lag, Outgoing
-from bus.sentences import Said, sentence
+from bus.ports.transport import Lag, OutgoingMessage
+from bus.sentences import AnyText, localized
 from bus.transports.chains.chains import Chains
 from bus.transports.chains.consumer import ChainConsumer
 
@@ -39,11 +39,11 @@ class ChainTransport:
         """Refuse what brokers cannot carry, and a strict order with fewer than two groups."""
         if len(self._groups) < _FEWEST:
             raise InvalidDestination(
-                sentence(
+                localized(
                     "a strict order needs two groups of brokers at least; here are {count}",
                     count=len(self._groups),
                 ),
-                hint=sentence("name more of them in {setting}", setting=f"{self._transport}_groups"),
+                hint=localized("name more of them in {setting}", setting=f"{self._transport}_groups"),
                 field="ordering",
             )
         for group in self._groups.values():
@@ -73,7 +73,7 @@ class ChainTransport:
             self._wanted.pop(destination, None)
         await asyncio.gather(*(group.remove(destination, subscription) for group in self._groups.values()))
 
-    async def publish(self, batch: Sequence[Outgoing]) -> Sequence[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> Sequence[bool | None]:
         """Confirm what was accepted: it was written before that (`Chains.send`)."""
         return [True] * len(batch)
 
@@ -89,7 +89,7 @@ class ChainTransport:
         keys = {key for lags in found for key in lags}
         return {key: _sum([lags[key] for lags in found if key in lags]) for key in keys}
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each group."""
         return {f"{self._transport} group {name}": group.condition() for name, group in self._groups.items()}
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bus.errors import SpoolError
 from bus.ports.clock import Clock
-from bus.ports.quarantine import Foreign, Quarantine
+from bus.ports.quarantine import ForeignRecord, Quarantine
 from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.commits import Window
 
@@ -17,17 +17,17 @@ _log = logging.getLogger(__name__)
 _BACKOFF: Final = 1.0
 
 
-class Aside:
+class QuarantineQueue:
     """A queue in front of the quarantine; a record counts as finished when it is durable there."""
 
     def __init__(self, quarantine: Quarantine, buffer: Buffer, clock: Clock) -> None:
         self._quarantine = quarantine
         self._buffer = buffer
         self._clock = clock
-        self._queue: deque[tuple[Foreign, Window | None, int, int]] = deque()
+        self._queue: deque[tuple[ForeignRecord, Window | None, int, int]] = deque()
         self._arrived = asyncio.Event()
 
-    def put(self, foreign: Foreign, partition: int, offset: int) -> None:
+    def put(self, foreign: ForeignRecord, partition: int, offset: int) -> None:
         """Queue a record that was just admitted."""
         self._queue.append((foreign, self._buffer.window(partition), partition, offset))
         self._arrived.set()

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from bus.domain.message import Message
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.transports.kafka.commits import Commit, Window
 
 _MOST_LATE: Final = 10_000
 
 
-class Held(NamedTuple):
+class RecordToken(NamedTuple):
     """Where a record that was handed out lies; the token of its delivery."""
 
     owner: object
@@ -40,11 +40,11 @@ class Buffer:
         self._buffer_records = buffer_records
         self._buffer_bytes = buffer_bytes
         self._windows: dict[int, Window] = {}
-        self._waiting: deque[Incoming] = deque()
+        self._waiting: deque[IncomingMessage] = deque()
         self._bytes = 0
         self._foreign = 0
         self._foreign_bytes = 0
-        self._in_hand: dict[tuple[int, int], Held] = {}
+        self._in_hand: dict[tuple[int, int], RecordToken] = {}
         self._acked_late: dict[tuple[int, int], str] = {}
         self._withheld: set[int] = set()
         self._changed: set[int] = set()
@@ -98,8 +98,8 @@ class Buffer:
 
     def _queue(self, partition: int, offset: int, message: Message) -> None:
         self._sequence += 1
-        token = Held(self, partition, offset, self._sequence, message.id)
-        self._waiting.append(Incoming(message, token, self._windows[partition].is_suspect(offset)))
+        token = RecordToken(self, partition, offset, self._sequence, message.id)
+        self._waiting.append(IncomingMessage(message, token, self._windows[partition].is_suspect(offset)))
         self._bytes += len(message.body)
         self._arrived.set()
 
@@ -126,7 +126,7 @@ class Buffer:
         if window is not None and window.finish(offset):
             self._changed.add(partition)
 
-    async def take(self, limit: int) -> list[Incoming]:
+    async def take(self, limit: int) -> list[IncomingMessage]:
         """Wait for records and hand out at least one, at most ``limit``, in the order in which they were fetched."""
         while not self._waiting:
             self._arrived.clear()
@@ -139,7 +139,7 @@ class Buffer:
         self._room.set()
         return taken
 
-    def ack(self, incoming: Iterable[Incoming]) -> None:
+    def ack(self, incoming: Iterable[IncomingMessage]) -> None:
         """Finish records that are in hand; others are left alone, and so is what belongs to somebody else by now."""
         for _, token in self._let_go(incoming):
             window = self._windows.get(token.partition)
@@ -148,7 +148,7 @@ class Buffer:
             else:
                 self.finish(token.partition, token.offset)
 
-    def release(self, incoming: Iterable[Incoming]) -> None:
+    def release(self, incoming: Iterable[IncomingMessage]) -> None:
         """Take back records that are in hand; they are the next to be handed out, in their order."""
         returned = [(token.sequence, item) for item, token in self._let_go(incoming) if self._is_ours(token)]
         for _, item in sorted(returned, key=lambda pair: pair[0], reverse=True):
@@ -156,9 +156,9 @@ class Buffer:
             self._bytes += len(item.message.body)
             self._arrived.set()
 
-    def _let_go(self, incoming: Iterable[Incoming]) -> list[tuple[Incoming, Held]]:
+    def _let_go(self, incoming: Iterable[IncomingMessage]) -> list[tuple[IncomingMessage, RecordToken]]:
         """Take records out of the hand; those that are not in it are left out."""
-        gone: list[tuple[Incoming, Held]] = []
+        gone: list[tuple[IncomingMessage, RecordToken]] = []
         for item in incoming:
             token = self._token(item)
             if self._in_hand.get((token.partition, token.offset)) == token:
@@ -167,19 +167,19 @@ class Buffer:
         self._drained.set()
         return gone
 
-    def _remember(self, token: Held) -> None:
+    def _remember(self, token: RecordToken) -> None:
         """Note an ack of a record whose partition went; it may come back."""
         self._acked_late[token.partition, token.offset] = token.message_id
         if len(self._acked_late) > _MOST_LATE:
             del self._acked_late[next(iter(self._acked_late))]
 
-    def _is_ours(self, token: Held) -> bool:
+    def _is_ours(self, token: RecordToken) -> bool:
         window = self._windows.get(token.partition)
         return window is not None and token.partition not in self._withheld and window.is_open(token.offset)
 
-    def _token(self, item: Incoming) -> Held:
+    def _token(self, item: IncomingMessage) -> RecordToken:
         token = item.token
-        if not isinstance(token, Held) or token.owner is not self:
+        if not isinstance(token, RecordToken) or token.owner is not self:
             raise TypeError("this delivery came by another transport")
         return token
 

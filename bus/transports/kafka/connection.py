@@ -14,7 +14,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from bus.call_watch import CallHangs, CallWatch
 from bus.errors import TransportError, TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.errors import TROUBLE, transport_error
 
 OF_GROUPS: Final = 0
@@ -111,7 +111,7 @@ class Cluster:
                     kind="connecting",
                 )
             except TROUBLE as error:
-                errors.append(transport_error(error, sentence("connecting to {host}:{port}", host=host, port=port)))
+                errors.append(transport_error(error, localized("connecting to {host}:{port}", host=host, port=port)))
             else:
                 return
         raise next((error for error in errors if not error.retriable), errors[0])
@@ -206,7 +206,7 @@ class Cluster:
             None are known.
         """
         if self._brokers is None:
-            raise TransportUnavailable(sentence("kafka: there is no connection to the cluster"))
+            raise TransportUnavailable(localized("kafka: there is no connection to the cluster"))
         brokers = self._brokers
 
         async def bootstrap() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Incoming
-from bus.transports.kafka.aside import Aside
+from bus.ports.transport import IncomingMessage
+from bus.transports.kafka.aside import QuarantineQueue
 from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
@@ -37,17 +37,17 @@ class KafkaConsumer:
         on_close: Callable[[KafkaConsumer], None],
     ) -> None:
         self._buffer = Buffer(config.buffer_records, config.buffer_bytes)
-        aside = Aside(quarantine, self._buffer, clock)
+        aside = QuarantineQueue(quarantine, self._buffer, clock)
         self._membership = Membership(group, cluster, self._buffer, config, options, clock, aside.put)
         self._on_close = on_close
         self._taking_part = asyncio.create_task(self._membership.run())
         self._beside = [asyncio.create_task(self._membership.commit_for_ever()), asyncio.create_task(aside.run())]
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages of the partitions that are assigned here."""
         return await self._buffer.take(limit)
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages; committed within the commit interval."""
         self._buffer.ack(incoming)
 
@@ -55,7 +55,7 @@ class KafkaConsumer:
         """Have what was acked committed at once."""
         self._membership.hurry()
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back; they are the next to be received, in their order."""
         self._buffer.release(incoming)
 

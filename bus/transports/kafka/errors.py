@@ -12,7 +12,7 @@ from aiokafka import errors as kafka
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.network.error_texts import error_text, peer_name
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 
 CREDENTIALS: Final = (
     kafka.AuthenticationFailedError,
@@ -57,13 +57,13 @@ _NEEDED: Final = (
 _ADDRESS: Final = re.compile(r"\('([^']+)', (\d+), <AddressFamily")
 """A server in the text that none of those given was reached."""
 _HINTS: Final = (
-    (CREDENTIALS, sentence("check the user name, the password, the SASL mechanism and the file of authorities")),
-    (PERMISSION, sentence("grant the bus's user {rights}", rights=_NEEDED)),
-    (SETTINGS, sentence("change the setting named, here or at the broker")),
+    (CREDENTIALS, localized("check the user name, the password, the SASL mechanism and the file of authorities")),
+    (PERMISSION, localized("grant the bus's user {rights}", rights=_NEEDED)),
+    (SETTINGS, localized("change the setting named, here or at the broker")),
 )
 
 
-def transport_error(error: BaseException, doing: Said) -> TransportError:
+def transport_error(error: BaseException, doing: AnyText) -> TransportError:
     """Return what an error of the client library is for the bus.
 
     Parameters
@@ -75,22 +75,22 @@ def transport_error(error: BaseException, doing: Said) -> TransportError:
     """
     if isinstance(error, TransportError):
         return error
-    said = sentence("kafka: {doing}: {error}", doing=doing, error=describe(error))
+    said = localized("kafka: {doing}: {error}", doing=doing, error=describe(error))
     for classes, hint in _HINTS:
         if isinstance(error, classes):
             return TransportRefused(said, hint=hint)
     return TransportUnavailable(said)
 
 
-def describe(error: BaseException) -> Said:
+def describe(error: BaseException) -> AnyText:
     """Return an error of the client library as a text for people."""
     if found := _ADDRESS.findall(str(error)):
-        return sentence("no answer from {peers}", peers=", ".join(peer_name(host, int(port)) for host, port in found))
+        return localized("no answer from {peers}", peers=", ".join(peer_name(host, int(port)) for host, port in found))
     return error_text(error)
 
 
 @contextmanager
-def translated(doing: Said) -> Iterator[None]:
+def translated(doing: AnyText) -> Iterator[None]:
     """Raise what the client library raises as an error of the bus.
 
     Raises

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from bus.call_watch import CallWatch
 from bus.errors import ConfigurationError, EventsUnavailable, TransportError
 from bus.ports.events import SealedBlock
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import translated
@@ -61,12 +61,12 @@ class KafkaEventSink:
         try:
             if self._producer is None:
                 self._producer = await self._connect()
-            with translated(sentence("publishing trace events to {topic}", topic=self._topic)):
+            with translated(localized("publishing trace events to {topic}", topic=self._topic)):
                 await self._call(self._producer, self._send(blocks), self._config.publish_timeout, "publishing")
         except TransportError as error:
             await self._stop(_ABANDON_WITHIN)
             raise EventsUnavailable(
-                sentence("{error}; no message is affected", error=error.said), hint=error.hint_said
+                localized("{error}; no message is affected", error=error.said), hint=error.hint_said
             ) from error
 
     async def tend(self) -> None:
@@ -87,7 +87,7 @@ class KafkaEventSink:
         cluster = Cluster(self._options, self._config.request_timeout, self._call_watch)
         await cluster.open()
         try:
-            with translated(sentence("making topic {topic}", topic=self._topic)):
+            with translated(localized("making topic {topic}", topic=self._topic)):
                 async with asyncio.timeout(self._config.ensure_timeout):
                     if await layout_of(cluster, self._topic) is None:
                         await self._create(cluster)
@@ -113,7 +113,7 @@ class KafkaEventSink:
             **self._options, acks="all", enable_idempotence=True, max_batch_size=self._config.batch_bytes
         )
         try:
-            with translated(sentence("starting to publish trace events")):
+            with translated(localized("starting to publish trace events")):
                 cluster.introduce(producer.client)
                 await self._call(producer, producer.start(), self._config.request_timeout, "starting")
         except BaseException:

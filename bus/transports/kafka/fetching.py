@@ -12,7 +12,7 @@ from aiokafka import TopicPartition
 from aiokafka import errors as kafka
 
 from bus.call_watch import CallWatch
-from bus.ports.quarantine import Foreign
+from bus.ports.quarantine import ForeignRecord
 from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.codec import headers_as_text, read_record
 from bus.transports.kafka.commits import Window
@@ -26,11 +26,11 @@ _POLL_MS: Final = 1000
 _BLOCKED_POLL_MS: Final = 50
 _POLLS_AN_INTERVAL: Final = 4
 
-SetAside = Callable[[Foreign, int, int], None]
+SetAside = Callable[[ForeignRecord, int, int], None]
 """Takes a record that is no message, with its partition and offset."""
 
 
-class Fetching:
+class ConsumerPolling:
     """Polls one consumer for as long as it lives.
 
     While what waits for the subscriber is as much as it may be, partitions are paused and polling goes on, so that the
@@ -155,6 +155,6 @@ class Fetching:
         return window
 
 
-def _foreign(partition: TopicPartition, record: Any, reason: str) -> Foreign:
+def _foreign(partition: TopicPartition, record: Any, reason: str) -> ForeignRecord:
     place = f"{partition.topic}/{partition.partition}@{record.offset}"
-    return Foreign(_TRANSPORT, place, reason, headers_as_text(record.headers), record.value or b"")
+    return ForeignRecord(_TRANSPORT, place, reason, headers_as_text(record.headers), record.value or b"")

@@ -21,7 +21,7 @@ from bus.transports.kafka.commits import METADATA_BYTES, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe
-from bus.transports.kafka.fetching import Fetching, SetAside
+from bus.transports.kafka.fetching import ConsumerPolling, SetAside
 from bus.transports.kafka.protocol.closing import disconnect, stop_consumer
 from bus.transports.kafka.protocol.requests import Member, commit
 from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
@@ -117,7 +117,7 @@ class Membership:
             await self._call(consumer, consumer.start(), within=self._config.request_timeout, kind="starting")
             self._consumer = consumer
             consumer.subscribe([self._group.topic], listener=_Listener(self))
-            await Fetching(consumer, self._buffer, self._config, self._set_aside, self._call_watch).run()
+            await ConsumerPolling(consumer, self._buffer, self._config, self._set_aside, self._call_watch).run()
         finally:
             self._leaving.set()
             within = 3 * (self._config.request_timeout + _LEAVE_WITHIN)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
-from bus.domain.health.progress import Progress, Seen, Windows
+from bus.domain.health.progress import Observation, Progress, Windows
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
 from bus.transports.kafka.commits import Commit
@@ -112,7 +112,7 @@ class Lags:
             _log.debug("kafka: nobody knows who is in group %s: %s", group, describe(error))
             return
         for partition, commit in found.items():
-            seen = Seen(now, commit.offset + commit.done.bit_count(), _left(commit, ends[partition]))
+            seen = Observation(now, commit.offset + commit.done.bit_count(), _left(commit, ends[partition]))
             windows.note(str(partition), seen, is_alive=is_alive)
 
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from bus.errors import InvalidDestination
-from bus.sentences import sentence
+from bus.sentences import localized
 
 LONGEST_TOPIC: Final = 249
 _ESCAPE: Final = re.compile(r"-([-u])")
@@ -42,13 +42,13 @@ def check_code(code: str, prefix: str = "") -> str:
     topic = topic_of(code, prefix)
     if len(topic) > LONGEST_TOPIC:
         raise InvalidDestination(
-            sentence(
+            localized(
                 "destination {code} needs a Kafka topic of {length} characters, and Kafka takes {longest}",
                 code=repr(code),
                 length=len(topic),
                 longest=LONGEST_TOPIC,
             ),
-            hint=sentence("each - and _ counts twice; take a shorter code, or one with fewer of them"),
+            hint=localized("each - and _ counts twice; take a shorter code, or one with fewer of them"),
             field="code",
         )
     return topic

@@ -18,7 +18,7 @@ from aiokafka.partitioner import murmur2
 from bus.call_watch import CallHangs, CallWatch
 from bus.domain.message import Message
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
@@ -53,11 +53,11 @@ class Topic:
     max_bytes: int
 
 
-class Sent(NamedTuple):
+class PublishResult(NamedTuple):
     """What became of records: whether each is held, and what went wrong with the topic, if anything did."""
 
     held: list[bool]
-    trouble: Said
+    trouble: AnyText
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Publisher:
         producer = _Producer(client)
         self._watch(producer)
         try:
-            with translated(sentence("starting to publish")):
+            with translated(localized("starting to publish")):
                 self._cluster.introduce(client.client)
                 await self._call_watch.call(
                     client.start(),
@@ -166,12 +166,12 @@ class Publisher:
             self._producer.lose()
         self._retire()
 
-    async def send(self, topic: Topic, messages: Sequence[Message]) -> Sent:
+    async def send(self, topic: Topic, messages: Sequence[Message]) -> PublishResult:
         """Publish messages to one topic; ends within the publish time-out."""
         producer = self._producer
         held = [False] * len(messages)
         if producer is None:
-            return Sent(held, "")
+            return PublishResult(held, "")
         batches = self._batches(producer, topic, messages)
         producer.users += 1
         try:
@@ -179,7 +179,7 @@ class Publisher:
         finally:
             producer.users -= 1
             producer.idle.set()
-        return Sent(held, trouble)
+        return PublishResult(held, trouble)
 
     async def close(self) -> None:
         """Close the connections; has a deadline."""
@@ -209,7 +209,7 @@ class Publisher:
 
     async def _deliver(
         self, producer: _Producer, topic: Topic, batches: dict[int, list[_Batch]], held: list[bool]
-    ) -> Said:
+    ) -> AnyText:
         """Send batches and mark what is held; return what went wrong."""
         tasks = {
             self._call_watch.start(_send_in_order(producer, topic, partition, queue, held))
@@ -227,13 +227,13 @@ class Publisher:
             await self._call_watch.stop(tasks, client=client, cut=partial(disconnect, client.client), kind="publishing")
         return self._judge(producer, topic, [_error(task) for task in tasks])
 
-    def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> Said:
+    def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> AnyText:
         """Say what went wrong with a topic, and have the producer replaced if it did."""
         failed = next((error for error in ended if error is not None), None)
         if failed is None or producer.lost.done():
             return ""
         is_late = isinstance(failed, asyncio.CancelledError | CallHangs)
-        trouble = sentence("no confirmation in time") if is_late else describe(failed)
+        trouble = localized("no confirmation in time") if is_late else describe(failed)
         _log.warning(
             "kafka: publishing to %s: %s; what is not confirmed waits to be published again", topic.name, trouble
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
@@ -43,7 +43,7 @@ class Supervision:
         self._config = config
         self._clock = clock
         self._answers = False
-        self._trouble: TransportError = TransportUnavailable(sentence("kafka: not connected yet"))
+        self._trouble: TransportError = TransportUnavailable(localized("kafka: not connected yet"))
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
         self._making: dict[str, asyncio.Task[None]] = {}
@@ -55,7 +55,7 @@ class Supervision:
         return self._answers
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Why it does not answer; empty when it does."""
         return "" if self._answers else self._trouble.said
 
@@ -101,7 +101,7 @@ class Supervision:
     async def _beat(self, group: asyncio.TaskGroup) -> None:
         if not self._cluster.is_open:
             await self._cluster.open()
-        with translated(sentence("asking for topics")):
+        with translated(localized("asking for topics")):
             self._topology.see(await layouts(self._cluster, [ensured.name for ensured in self._topology]))
         if self._publisher.wants_renewal:
             if not self._publisher.is_up:

@@ -13,7 +13,7 @@ from aiokafka import errors as kafka
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
@@ -68,7 +68,7 @@ class EnsuredDestination:
     topic: Topic | None = None
     started: set[str] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
-    trouble: Said = ""
+    trouble: AnyText = ""
     doubts: int = 0
     topic_id: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -78,7 +78,7 @@ class EnsuredDestination:
         """Whether everything that is wanted of it is there."""
         return self.topic is not None and self.subscriptions.keys() <= self.started
 
-    def doubt(self, trouble: Said = "") -> None:
+    def doubt(self, trouble: AnyText = "") -> None:
         """Publish nothing until it was looked at again."""
         self.doubts += 1
         self.topic = None
@@ -147,9 +147,9 @@ class Topology:
             if ensured.topic is None:
                 continue
             if layout is None:
-                ensured.doubt(sentence("its topic is gone"))
+                ensured.doubt(localized("its topic is gone"))
             elif self._is_another(ensured, layout):
-                ensured.doubt(sentence("its topic was deleted and made anew"))
+                ensured.doubt(localized("its topic was deleted and made anew"))
             else:
                 if len(layout.leaders) != ensured.topic.partitions:
                     self._join_again(ensured)
@@ -167,7 +167,7 @@ class Topology:
         """
         async with ensured.lock:
             try:
-                with translated(sentence("making destination {destination}", destination=ensured.destination.code)):
+                with translated(localized("making destination {destination}", destination=ensured.destination.code)):
                     await self._make_in_time(ensured)
             except TransportError as error:
                 ensured.trouble = error.said
@@ -246,7 +246,7 @@ class Topology:
                 raise
             # Brokers that were just started, or wiped, have not all joined yet.
             raise TransportUnavailable(
-                sentence("kafka: making topic {name}: {error}", name=ensured.name, error=describe(error))
+                localized("kafka: making topic {name}: {error}", name=ensured.name, error=describe(error))
             ) from error
         _log.info("kafka: made topic %s with %d partitions", ensured.name, config.partitions)
 
@@ -264,7 +264,7 @@ class Topology:
             return needed  # it has no such settings; what it does not take then comes back from publishing
         if "compact" in settings[_CLEANUP].value:
             raise TransportRefused(
-                sentence(
+                localized(
                     "kafka: topic {name} of destination {code} has {cleanup}={value}, which keeps only "
                     "the last message of a key; nothing was published to it",
                     name=ensured.name,
@@ -272,7 +272,7 @@ class Topology:
                     cleanup=_CLEANUP,
                     value=settings[_CLEANUP].value,
                 ),
-                hint=sentence("set {cleanup}=delete on the topic, or take another destination code", cleanup=_CLEANUP),
+                hint=localized("set {cleanup}=delete on the topic, or take another destination code", cleanup=_CLEANUP),
             )
         present = int(settings[_LARGEST].value)
         if present >= needed:
@@ -282,7 +282,7 @@ class Topology:
             await set_topic_settings(self._cluster, ensured.name, own | {_LARGEST: str(needed)})
         except kafka.KafkaError as error:
             raise TransportRefused(
-                sentence(
+                localized(
                     "kafka: topic {name} takes {present} bytes, destination {code} needs {needed}, and "
                     "the broker does not let the bus change it: {error}",
                     name=ensured.name,
@@ -291,7 +291,7 @@ class Topology:
                     needed=needed,
                     error=describe(error),
                 ),
-                hint=sentence("set {largest}={needed} on the topic", largest=_LARGEST, needed=needed),
+                hint=localized("set {largest}={needed} on the topic", largest=_LARGEST, needed=needed),
             ) from error
         _log.warning("kafka: raised %s of topic %s from %d to %d", _LARGEST, ensured.name, present, needed)
         return needed

@@ -13,8 +13,8 @@ from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Lag, Outgoing
-from bus.sentences import Said, joined, sentence
+from bus.ports.transport import Lag, OutgoingMessage
+from bus.sentences import AnyText, joined, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.consumer import KafkaConsumer
@@ -89,7 +89,7 @@ class KafkaTransport:
         await self._supervision.answering(self._config.ensure_timeout)
         group = group_of(topic_of(destination, self._config.prefix), subscription)
         with translated(
-            sentence(
+            localized(
                 "removing subscription {subscription} of {destination}",
                 subscription=subscription,
                 destination=destination,
@@ -101,7 +101,7 @@ class KafkaTransport:
                     await expel_members(self._cluster, group)
                     await asyncio.sleep(_BACKOFF)
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         """Publish to the topics of destinations that were ensured here, with all in-sync copies confirming."""
         held = [self._topology.get(item.message.destination) is None for item in batch]
         by_destination: dict[str, list[int]] = {}
@@ -133,7 +133,7 @@ class KafkaTransport:
         """Return how each subscription's group gets on."""
         return self._lags.progress() if self._supervision.answers else {}
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with the cluster, or with destinations on it."""
         troubles = (
             [self._supervision.trouble]
@@ -150,7 +150,7 @@ class KafkaTransport:
         await self._publisher.close()
         await self._cluster.close()
 
-    async def _publish(self, code: str, batch: Sequence[Outgoing], numbers: list[int], held: list[bool]) -> None:
+    async def _publish(self, code: str, batch: Sequence[OutgoingMessage], numbers: list[int], held: list[bool]) -> None:
         """Publish the messages of one destination and mark those that are held."""
         destination = self._topology.get(code)
         if destination is None or destination.topic is None:
@@ -160,7 +160,7 @@ class KafkaTransport:
             held[n] = confirmed
         if sent.trouble:
             destination.doubt(
-                sentence("kafka: publishing to {name}: {trouble}", name=destination.name, trouble=sent.trouble)
+                localized("kafka: publishing to {name}: {trouble}", name=destination.name, trouble=sent.trouble)
             )
 
     def _doubt(self) -> None:

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import DEMANDING, Answered, Denied, Disconnected, NsqFault
+from bus.transports.nsq.errors import DEMANDING, ConnectionLost, ErrorFrame, NsqFault, PermissionRefused
 from bus.transports.nsq.flow import Load
 from bus.transports.nsq.node import FIRST_BACKOFF, LONGEST_BACKOFF, Dependencies
 from bus.transports.nsq.partitions.order import explained
@@ -43,7 +43,7 @@ class State(enum.Enum):
     DONE = enum.auto()
 
 
-class Held:
+class InFlightMessage:
     """A message in flight to this consumer.
 
     Attributes
@@ -88,7 +88,7 @@ class Owner(Protocol):
         """Whether nobody has asked for messages for a while."""
         ...
 
-    def arrived(self, messages: list[Held]) -> None:
+    def arrived(self, messages: list[InFlightMessage]) -> None:
         """Take new messages."""
         ...
 
@@ -125,7 +125,7 @@ class NodeBuffer:
         self._haste = dependencies.haste
         self._turned = asyncio.Event()
         self._connection: Connection | None = None
-        self._held: dict[bytes, Held] = {}
+        self._held: dict[bytes, InFlightMessage] = {}
         self._holding = asyncio.Event()
         self._allowed = 0
         self._overcounted = 0
@@ -133,7 +133,7 @@ class NodeBuffer:
         self._finished: dict[bytes, bytes] = {}
         self._active_until = 0.0
         self._leaving = False
-        self.refusal: Said = ""
+        self.refusal: AnyText = ""
 
     @property
     def source(self) -> Source:
@@ -171,9 +171,9 @@ class NodeBuffer:
         backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
         while not self._leaving:
             fault = await self._live(backoff)
-            self.refusal = explained(fault) if isinstance(fault, Answered | Denied) else ""
+            self.refusal = explained(fault) if isinstance(fault, ErrorFrame | PermissionRefused) else ""
             _log.info("%s/%s at nsqd %s: %s", *self._lane, self._source, fault)
-            if isinstance(fault, Answered) and fault.code in DEMANDING:
+            if isinstance(fault, ErrorFrame) and fault.code in DEMANDING:
                 self._haste.demanding.add(self._lane.topic)
             await self._pause(backoff)
 
@@ -185,7 +185,7 @@ class NodeBuffer:
         self._turned.set()
         if (connection := self._connection) is not None:
             self._unlink()  # what is finished from now on has to wait for the next connection
-            connection.end(Disconnected(sentence("the partition is led elsewhere")))
+            connection.end(ConnectionLost(localized("the partition is led elsewhere")))
 
     async def _pause(self, backoff: Backoff) -> None:
         """Wait before the next try; a partition is looked up meanwhile, and tried at once where it is found."""
@@ -205,7 +205,7 @@ class NodeBuffer:
             async with asyncio.timeout(self._config.timeout):
                 await connection.ask(source.subscribe(self._lane))
             if source != self._source:
-                return Disconnected(sentence("the partition is led elsewhere"))
+                return ConnectionLost(localized("the partition is led elsewhere"))
             self._subscribed = source
             backoff.succeed()
             self.refusal = ""
@@ -215,7 +215,7 @@ class NodeBuffer:
                 fault = await connection.lost()
                 tending.cancel()
         except TimeoutError:
-            return Disconnected(sentence("no answer to SUB within {seconds} s", seconds=f"{self._config.timeout:g}"))
+            return ConnectionLost(localized("no answer to SUB within {seconds} s", seconds=f"{self._config.timeout:g}"))
         except NsqFault as error:
             return error
         else:
@@ -236,12 +236,12 @@ class NodeBuffer:
         ready = self._allowed + self._overcounted if self._allowed else 0
         if ready > connection.agreed.max_rdy_count:
             connection.give_up(
-                Disconnected(sentence("nsqd counts {count} messages too many in flight", count=self._overcounted))
+                ConnectionLost(localized("nsqd counts {count} messages too many in flight", count=self._overcounted))
             )
         else:
             connection.send(commands.rdy(ready))
 
-    def fresh(self, held: Held, now: float) -> bool:
+    def fresh(self, held: InFlightMessage, now: float) -> bool:
         """Whether a waiting message is still this consumer's: else nsqd has given up waiting and delivers it again."""
         if held.state is State.WAITING and now - held.touched < held.connection.agreed.msg_timeout / _MS:
             return True
@@ -249,7 +249,7 @@ class NodeBuffer:
             self._forget(held)
         return False
 
-    def take_back(self, held: Held) -> bool:
+    def take_back(self, held: InFlightMessage) -> bool:
         """Let a message that was taken wait again; False when it is somebody else's by now."""
         if held.connection is self._connection:
             held.state = State.WAITING
@@ -257,18 +257,18 @@ class NodeBuffer:
         self._forget(held)
         return False
 
-    def finish(self, messages: list[Held]) -> None:
+    def finish(self, messages: list[InFlightMessage]) -> None:
         """Finish messages; those whose connection is gone, when they come again."""
         for held in self._end(messages, commands.fin):
             self._finished[held.id] = held.payload[:_STAMP]
             if len(self._finished) > _MOST_FINISHED:
                 del self._finished[next(iter(self._finished))]
 
-    def give_back(self, messages: list[Held]) -> None:
+    def give_back(self, messages: list[InFlightMessage]) -> None:
         """Have nsqd deliver messages again, to whoever is ready."""
         self._end(messages, commands.req)
 
-    def _end(self, messages: list[Held], command: Callable[[bytes], bytes]) -> list[Held]:
+    def _end(self, messages: list[InFlightMessage], command: Callable[[bytes], bytes]) -> list[InFlightMessage]:
         """Tell nsqd how messages end; return those of which it cannot be told, for their connection is gone."""
         ended = [held for held in messages if self._forget(held)]
         connection = self._connection if self._connection is not None and self._connection.alive else None
@@ -310,7 +310,7 @@ class NodeBuffer:
             return
         now = self._clock.monotonic()
         was_active, self._active_until = self._active_until > now, now + _ACTIVE_FOR
-        new: list[Held] = []
+        new: list[InFlightMessage] = []
         copies = False
         for payload in self._unfinished(connection, payloads) if self._finished else payloads:
             _, attempts, message_id = read_message(payload)
@@ -326,7 +326,7 @@ class NodeBuffer:
                 copies = True
             if known is None:
                 body_at = self._subscribed.form.body_at(payload)
-                known = self._held[message_id] = Held(
+                known = self._held[message_id] = InFlightMessage(
                     self, self._subscribed, connection, message_id, attempts, payload, body_at, now
                 )
                 new.append(known)
@@ -353,7 +353,7 @@ class NodeBuffer:
                 left.append(payload)
         return left
 
-    def _forget(self, held: Held) -> bool:
+    def _forget(self, held: InFlightMessage) -> bool:
         """Hold a message no more; whether it was held until now."""
         if held.state is State.DONE:
             return False

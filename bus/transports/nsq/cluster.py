@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.domain.health.progress import Progress
-from bus.ports.transport import Held, Lag
-from bus.sentences import Said, sentence
+from bus.ports.transport import HeldMessages, Lag
+from bus.sentences import AnyText, localized
 from bus.transports.nsq.config import Address, NsqdAddress
-from bus.transports.nsq.lag import ChannelWindows, Reading
+from bus.transports.nsq.lag import ChannelDepths, ChannelWindows
 from bus.transports.nsq.lookup import Lookup
 from bus.transports.nsq.node import Dependencies, Nsqd
 from bus.transports.nsq.protocol.http import ChannelStats
@@ -39,7 +39,7 @@ class Cluster:
         self,
         dependencies: Dependencies,
         changed: Callable[[], None],
-        told: Callable[[Address, Reading], None],
+        told: Callable[[Address, ChannelDepths], None],
     ) -> None:
         self._dependencies = dependencies
         self._config = dependencies.config
@@ -131,7 +131,7 @@ class Cluster:
         looked = self._windows.look(self._dependencies.topology, newest, self._dependencies.clock.now())
         return {(lane.topic, lane.channel): found for lane, found in looked.items()}
 
-    def held(self) -> dict[tuple[str, str], Held]:
+    def held(self) -> dict[tuple[str, str], HeldMessages]:
         """Return what the demanded channels of nsqds that are not of the fork hold."""
         newest = [found[-1] for node in self._nodes.values() if (found := node.readings())]
         return {
@@ -146,11 +146,11 @@ class Cluster:
         newest = [readings[-1] for node in self._nodes.values() if (readings := node.readings())]
         return {number for reading in newest for number in reading.led.get(topic, ())}
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each server."""
-        found: dict[str, Said] = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
+        found: dict[str, AnyText] = {f"nsqd {address}": node.trouble for address, node in self._nodes.items()}
         if not found:
-            found["nsqd"] = sentence("none is known")
+            found["nsqd"] = localized("none is known")
         return found | {f"nsqlookupd {address}": trouble for address, trouble in self._lookup.troubles.items()}
 
     def review(self) -> None:
@@ -207,7 +207,7 @@ class Cluster:
         self._led.pop(address, None)
         self._tasks.pop(address).cancel()
 
-    def _hear(self, address: Address, reading: Reading) -> None:
+    def _hear(self, address: Address, reading: ChannelDepths) -> None:
         """Take the figures of an nsqd of the fork, and have consumers follow what it leads."""
         self._told(address, reading)
         if self._led.get(address) != reading.led:
@@ -222,7 +222,7 @@ class Cluster:
         pause = self._config.lookup_interval if self._nodes else min(_EAGER, self._config.lookup_interval)
         return pause * (1 + _JITTER * (self._dependencies.noise() - 0.5))
 
-    def _lag(self, lane: Lane, answering: list[tuple[Reading, ...]]) -> Lag:
+    def _lag(self, lane: Lane, answering: list[tuple[ChannelDepths, ...]]) -> Lag:
         records = sum(readings[-1].held.get(lane, 0) for readings in answering)
         # A message on its way from a queue to a consumer is in no figure for a moment, but not twice in a row.
         empty = all(
@@ -234,8 +234,8 @@ class Cluster:
         return Lag(records, None) if empty else Lag(records, 0)
 
 
-def _together(channels: Iterable[ChannelStats]) -> Held:
-    found = Held()
+def _together(channels: Iterable[ChannelStats]) -> HeldMessages:
+    found = HeldMessages()
     for one in channels:
-        found = found.plus(Held(one.depth, one.in_flight_count, one.deferred_count))
+        found = found.plus(HeldMessages(one.depth, one.in_flight_count, one.deferred_count))
     return found

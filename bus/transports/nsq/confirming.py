@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bus.transports.nsq.connection import Connection
-from bus.transports.nsq.errors import Disconnected, NsqFault
+from bus.transports.nsq.errors import ConnectionLost, NsqFault
 
 
 async def answers_of(connection: Connection, asked: Sequence[bytes], within: float) -> list[bytes | NsqFault]:
@@ -15,7 +15,7 @@ async def answers_of(connection: Connection, asked: Sequence[bytes], within: flo
     What has no answer after so many seconds costs the connection, and may have taken effect all the same.
     """
     answers = [connection.ask(command) for command in asked]
-    late = Disconnected(f"nsqd {connection.address} did not confirm within {within:g} s")
+    late = ConnectionLost(f"nsqd {connection.address} did not confirm within {within:g} s")
     try:
         _, pending = await asyncio.wait(answers, timeout=within)
         if pending:
@@ -32,4 +32,4 @@ def _result(answer: asyncio.Future[bytes], late: NsqFault) -> bytes | NsqFault:
     fault = answer.exception()
     if fault is None:
         return answer.result()
-    return fault if isinstance(fault, NsqFault) else Disconnected(str(fault))
+    return fault if isinstance(fault, NsqFault) else ConnectionLost(str(fault))

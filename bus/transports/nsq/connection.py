@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from bus.network.error_texts import error_text
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.nsq.config import Address, NsqConfig
-from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, NsqFault, PermissionRefused
 from bus.transports.nsq.protocol import commands, features
 from bus.transports.nsq.protocol.compression import Codec, Deflate, Snappy
-from bus.transports.nsq.protocol.features import Agreed
+from bus.transports.nsq.protocol.features import NegotiatedFeatures
 from bus.transports.nsq.protocol.frames import ERROR, HEARTBEAT, MESSAGE, FrameReader, first_frame, read_error
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self.agreed = Agreed()
+        self.agreed = NegotiatedFeatures()
         self.deliver: Deliver = _unexpected
         self.refused: Refused = _unnoticed
         self._loop = asyncio.get_running_loop()
@@ -96,8 +96,8 @@ class Connection(asyncio.Protocol):
             self.send(command)
         else:
             answer.set_exception(
-                Disconnected(
-                    sentence("no connection to {address}: {error}", address=str(self.address), error=str(self._why))
+                ConnectionLost(
+                    localized("no connection to {address}: {error}", address=str(self.address), error=str(self._why))
                 )
             )
         return answer
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     async def close(self) -> None:
         """Send what was said, end the connection, and wait a moment until it is gone."""
-        self.end(Disconnected(sentence("the connection to {address} was closed here", address=str(self.address))))
+        self.end(ConnectionLost(localized("the connection to {address} was closed here", address=str(self.address))))
         try:
             await asyncio.wait([self._lost], timeout=_CLOSING)
         finally:
@@ -162,14 +162,14 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._why is None:
-            self._why = Disconnected(
-                sentence(
+            self._why = ConnectionLost(
+                localized(
                     "the connection to {address} was lost: {error}",
                     address=str(self.address),
-                    error=error_text(exc, str(self.address)) if exc else sentence("nsqd closed it"),
+                    error=error_text(exc, str(self.address)) if exc else localized("nsqd closed it"),
                 )
             )
-        fault = NotNsq if isinstance(self._why, NotNsq) else Disconnected
+        fault = NotNsq if isinstance(self._why, NotNsq) else ConnectionLost
         while self._waiting:
             answer = self._waiting.popleft()
             if not answer.done():
@@ -181,13 +181,13 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, payload: bytes) -> None:
         if not self._waiting:
-            self.give_up(NotNsq(sentence("an answer to nothing: {text}", text=repr(payload[:60]))))
+            self.give_up(NotNsq(localized("an answer to nothing: {text}", text=repr(payload[:60]))))
             return
         answer = self._waiting.popleft()
         if not answer.done():
             answer.set_result(payload)
 
-    def _fail(self, error: Answered) -> None:
+    def _fail(self, error: ErrorFrame) -> None:
         if error.code in _UNASKED:
             _log.debug("%s: %s", self.address, error)
             if (named := _ENDING.match(error.detail)) is not None:
@@ -238,8 +238,8 @@ class Connection(asyncio.Protocol):
             ready.cancel()
             self.connection_lost(None)  # the loop tells only its TLS layer
             if isinstance(error, ssl.SSLError):
-                raise Denied(
-                    sentence(
+                raise PermissionRefused(
+                    localized(
                         "no TLS with {address}: {error}",
                         address=str(self.address),
                         error=error_text(error, str(self.address)),
@@ -282,8 +282,8 @@ class Connection(asyncio.Protocol):
         silent = self._loop.time() - self._heard
         if silent > heartbeat * _SILENT_BEATS:
             self.give_up(
-                Disconnected(
-                    sentence(
+                ConnectionLost(
+                    localized(
                         "{address} has been silent for {seconds} s", address=str(self.address), seconds=f"{silent:.1f}"
                     )
                 )
@@ -316,25 +316,27 @@ async def connect(address: Address, config: NsqConfig, *, is_extended: bool = Fa
             _, connection = await loop.create_connection(lambda: Connection(address), address.host, address.port)
             await connection.begin(config, is_extended=is_extended)
     except TimeoutError:
-        raise Disconnected(
-            sentence(
+        raise ConnectionLost(
+            localized(
                 "{address} does not answer within {seconds} s", address=str(address), seconds=f"{config.timeout:g}"
             )
         ) from None
-    except Answered as error:
-        raise Denied(sentence("{address} refuses: {error}", address=str(address), error=str(error))) from error
+    except ErrorFrame as error:
+        raise PermissionRefused(
+            localized("{address} refuses: {error}", address=str(address), error=str(error))
+        ) from error
     except OSError as error:
-        raise Disconnected(
-            sentence("cannot reach {address}: {error}", address=str(address), error=error_text(error, str(address)))
+        raise ConnectionLost(
+            localized("cannot reach {address}: {error}", address=str(address), error=error_text(error, str(address)))
         ) from error
     except (UnicodeError, OverflowError) as error:  # a name or a port that no network has
-        raise Disconnected(
-            sentence("cannot reach {address}: {error}", address=str(address), error=error_text(error))
+        raise ConnectionLost(
+            localized("cannot reach {address}: {error}", address=str(address), error=error_text(error))
         ) from error
     else:
         ready, connection = connection, None
         return ready
     finally:
         if connection is not None:
-            connection.give_up(Disconnected(sentence("no handshake with {address}", address=str(address))))
+            connection.give_up(ConnectionLost(localized("no handshake with {address}", address=str(address))))
             await connection.close()

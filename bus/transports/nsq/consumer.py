@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from bus.domain.destination import TransportName
 from bus.errors import SpoolError
-from bus.ports.quarantine import Foreign, Quarantine
-from bus.ports.transport import Incoming
-from bus.sentences import Said
+from bus.ports.quarantine import ForeignRecord, Quarantine
+from bus.ports.transport import IncomingMessage
+from bus.sentences import AnyText
 from bus.transports.backoff import Backoff
-from bus.transports.nsq.buffer import Held, NodeBuffer, State
+from bus.transports.nsq.buffer import InFlightMessage, NodeBuffer, State
 from bus.transports.nsq.codec import unwrap
 from bus.transports.nsq.flow import Demand, share
 from bus.transports.nsq.node import Dependencies
@@ -57,7 +57,7 @@ class NsqConsumer:
         self._buffers: dict[Place, NodeBuffer] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
         self._spawn: Spawn | None = None
-        self._waiting: deque[Held] = deque()
+        self._waiting: deque[InFlightMessage] = deque()
         self._arrival = asyncio.Event()
         self._taken = 0
         self._demand = Demand(dependencies.config.max_in_flight)
@@ -67,10 +67,10 @@ class NsqConsumer:
         self._pace = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dependencies.noise)
         self._gave_back = False
         self._paused_until = 0.0
-        self._foreign: deque[tuple[Held, str]] = deque()
+        self._foreign: deque[tuple[InFlightMessage, str]] = deque()
         self._setting_aside: asyncio.Task[None] | None = None
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages and return at least one, at most ``limit``."""
         self._asking += 1
         try:
@@ -87,7 +87,7 @@ class NsqConsumer:
             self._asking -= 1
             self._asked = self._clock.monotonic()
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages; what nsqd has given up waiting for comes again, here or elsewhere.
 
         What comes again here since its connection was gone is finished then, and not handed out.
@@ -99,7 +99,7 @@ class NsqConsumer:
             self._gave_back = False
             self._pace.succeed()
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Put messages in front of what waits here; when nobody asks for them, they go back to nsqd."""
         released = [held for held in self._let_go(incoming) if held.buffer.take_back(held)]
         self._waiting.extendleft(reversed(released))
@@ -141,7 +141,7 @@ class NsqConsumer:
             del self._buffers[place]
             self._tasks.pop(place).cancel()
 
-    def refusals(self) -> dict[str, Said]:
+    def refusals(self) -> dict[str, AnyText]:
         """Return which nsqds do not let it subscribe, and why."""
         return {
             f"nsqd {buffer.source} {self.lane.topic}/{self.lane.channel}": buffer.refusal
@@ -154,7 +154,7 @@ class NsqConsumer:
         """Whether nobody has asked for messages for a while."""
         return not self._asking and self._clock.monotonic() - self._asked >= _IDLE_AFTER
 
-    def arrived(self, messages: list[Held]) -> None:
+    def arrived(self, messages: list[InFlightMessage]) -> None:
         """Take new messages."""
         self._waiting.extend(messages)
         self._arrival.set()
@@ -183,9 +183,9 @@ class NsqConsumer:
         for buffer, count in zip(linked, share(self._demand.total, [one.load for one in linked]), strict=True):
             buffer.allow(count)
 
-    def _take(self, limit: int) -> list[Incoming]:
+    def _take(self, limit: int) -> list[IncomingMessage]:
         waiting, now = self._waiting, self._clock.monotonic()
-        found: list[Incoming] = []
+        found: list[IncomingMessage] = []
         while waiting and len(found) < limit:
             held = waiting.popleft()
             if not held.buffer.fresh(held, now):
@@ -196,18 +196,18 @@ class NsqConsumer:
             except ValueError as error:
                 self._set_aside(held, str(error))
                 continue
-            found.append(Incoming(message, held, held.attempts > 1, receipt_of(held)))
+            found.append(IncomingMessage(message, held, held.attempts > 1, receipt_of(held)))
         self._taken += len(found)
         return found
 
-    def _let_go(self, incoming: Sequence[Incoming]) -> list[Held]:
+    def _let_go(self, incoming: Sequence[IncomingMessage]) -> list[InFlightMessage]:
         """Return the messages that are taken now, each once, and count them as taken no more."""
         tokens = dict.fromkeys(_held(item) for item in incoming)
         taken = [held for held in tokens if held.state is State.TAKEN]
         self._taken -= len(taken)
         return taken
 
-    def _set_aside(self, held: Held, reason: str) -> None:
+    def _set_aside(self, held: InFlightMessage, reason: str) -> None:
         _log.warning("a message in %s/%s of nsqd %s is set aside: %s", *self.lane, held.buffer.source, reason)
         self._foreign.append((held, reason))
         if self._spawn is not None and (self._setting_aside is None or self._setting_aside.done()):
@@ -227,10 +227,10 @@ class NsqConsumer:
             held.buffer.finish([held])
 
 
-def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
+def _foreign(held: InFlightMessage, lane: Lane, reason: str) -> ForeignRecord:
     published, attempts, message_id = read_message(held.payload)
     name = name_of(message_id)
-    return Foreign(
+    return ForeignRecord(
         transport=TransportName.NSQ,
         place=f"topic {lane.topic}, channel {lane.channel}, nsqd {held.buffer.source}, message {name}",
         reason=reason,
@@ -239,14 +239,14 @@ def _foreign(held: Held, lane: Lane, reason: str) -> Foreign:
     )
 
 
-def _held(incoming: Incoming) -> Held:
-    if not isinstance(incoming.token, Held):
+def _held(incoming: IncomingMessage) -> InFlightMessage:
+    if not isinstance(incoming.token, InFlightMessage):
         raise TypeError("this delivery came by another transport")
     return incoming.token
 
 
-def _by_buffer(messages: Sequence[Held]) -> dict[NodeBuffer, list[Held]]:
-    found: dict[NodeBuffer, list[Held]] = {}
+def _by_buffer(messages: Sequence[InFlightMessage]) -> dict[NodeBuffer, list[InFlightMessage]]:
+    found: dict[NodeBuffer, list[InFlightMessage]] = {}
     for held in messages:
         found.setdefault(held.buffer, []).append(held)
     return found

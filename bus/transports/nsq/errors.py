@@ -28,15 +28,15 @@ class NotNsq(NsqFault):
     """The peer speaks something else, or a newer protocol."""
 
 
-class Disconnected(NsqFault):
+class ConnectionLost(NsqFault):
     """There is no connection; whether what was asked took effect is unknown."""
 
 
-class Denied(NsqFault):
+class PermissionRefused(NsqFault):
     """The peer refuses us, or we refuse it; somebody has to change a setting."""
 
 
-class Answered(NsqFault):
+class ErrorFrame(NsqFault):
     """An error frame.
 
     Attributes

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from bus.domain.health.progress import Progress, Seen, Verdict, Windows
+from bus.domain.health.progress import Observation, Progress, Verdict, Windows
 from bus.transports.nsq.protocol.http import ChannelStats, TopicStats
 from bus.transports.nsq.topology import Lane
 
 
-class Reading(NamedTuple):
+class ChannelDepths(NamedTuple):
     """Figures of one moment: when they were asked for (monotonic), and the messages of each channel.
 
     ``led`` has the partitions that an nsqd of the fork leads; ``channels`` is what else is told of a channel by one
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
     channels: Mapping[Lane, ChannelStats] = {}
 
 
-def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
+def reading_of(stats: Sequence[TopicStats], asked: float) -> ChannelDepths:
     """Return an nsqd's figures: what waits in a topic will be in each of its channels.
 
     A channel of the fork is a position in the log of a partition, and what is in flight or put off is not finished
@@ -45,7 +45,7 @@ def reading_of(stats: Sequence[TopicStats], asked: float) -> Reading:
             held[lane] = held.get(lane, 0) + _held(topic, channel)
             if not topic.topic_partition:
                 channels[lane] = channel
-    return Reading(asked, held, topics, led, channels)
+    return ChannelDepths(asked, held, topics, led, channels)
 
 
 def finished(channel: ChannelStats) -> int:
@@ -65,18 +65,18 @@ class ChannelWindows:
     def __init__(self) -> None:
         self._windows: dict[Lane, Windows] = {}
 
-    def look(self, lanes: Iterable[Lane], readings: Mapping[str, Reading], now: int) -> dict[Lane, Progress]:
+    def look(self, lanes: Iterable[Lane], readings: Mapping[str, ChannelDepths], now: int) -> dict[Lane, Progress]:
         """Take in the newest readings by nsqd, and return how each channel gets on that is read; ``now`` in ms."""
         self._windows = {lane: self._windows.get(lane) or Windows() for lane in lanes}
         return {lane: self._look(lane, windows, readings, now) for lane, windows in self._windows.items()}
 
     @staticmethod
-    def _look(lane: Lane, windows: Windows, readings: Mapping[str, Reading], now: int) -> Progress:
+    def _look(lane: Lane, windows: Windows, readings: Mapping[str, ChannelDepths], now: int) -> Progress:
         found = {name: reading.channels[lane] for name, reading in readings.items() if lane in reading.channels}
         windows.forget(but=[name for name in found if readings[name].held[lane]])
         if windows.is_due(now):
             for name, channel in found.items():
-                seen = Seen(now, finished(channel), readings[name].held[lane])
+                seen = Observation(now, finished(channel), readings[name].held[lane])
                 windows.note(name, seen, is_alive=channel.client_count > 0)
         if paused := sorted(name for name, channel in found.items() if channel.paused and readings[name].held[lane]):
             return Progress(Verdict.STOPPED, tuple(paused), is_paused=True)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp, Peer
@@ -16,7 +16,7 @@ from bus.transports.nsq.topology import Lane
 _log = logging.getLogger(__name__)
 
 
-class Found(NamedTuple):
+class FoundNode(NamedTuple):
     """One nsqd: the port of its HTTP API, the topics to read from it, and whether it keeps partitions of them."""
 
     http: int
@@ -37,8 +37,8 @@ class Lookup:
 
     def __init__(self, addresses: Sequence[Address], http: NsqHttp) -> None:
         self._http = http
-        self.nodes: Mapping[Address, Found] = {}
-        self.troubles: dict[Address, Said] = dict.fromkeys(addresses, sentence("not asked yet"))
+        self.nodes: Mapping[Address, FoundNode] = {}
+        self.troubles: dict[Address, AnyText] = dict.fromkeys(addresses, localized("not asked yet"))
 
     async def poll(self) -> None:
         """Ask all of them once, at the same time; never raises for the network."""
@@ -63,19 +63,19 @@ class Lookup:
         except NsqFault as fault:
             if not self.troubles[address]:
                 _log.warning("nsqlookupd %s does not help: %s", address, fault)
-            self.troubles[address] = said_by(fault)
+            self.troubles[address] = text_of_error(fault)
             return None
         self.troubles[address] = ""
         return peers
 
 
-def _union(answers: Sequence[Sequence[Peer]]) -> dict[Address, Found]:
-    nodes: dict[Address, Found] = {}
+def _union(answers: Sequence[Sequence[Peer]]) -> dict[Address, FoundNode]:
+    nodes: dict[Address, FoundNode] = {}
     for peer in (peer for answer in answers for peer in answer):
         address = Address(peer.broadcast_address, peer.tcp_port)
         known = nodes.get(address)
         topics = _readable(peer) if known is None else known.topics | _readable(peer)
-        nodes[address] = Found(peer.http_port, topics, bool(peer.distributed_id))
+        nodes[address] = FoundNode(peer.http_port, topics, bool(peer.distributed_id))
     return nodes
 
 

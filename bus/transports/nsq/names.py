@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from bus.errors import InvalidDestination, TransportRefused
-from bus.sentences import sentence
+from bus.sentences import localized
 
 LONGEST: Final = 64
 _ALLOWED: Final = re.compile(rf"[.a-zA-Z0-9_-]{{1,{LONGEST}}}")
@@ -22,12 +22,12 @@ def topic_of(destination: str) -> str:
     """
     if not _ALLOWED.fullmatch(destination):
         raise InvalidDestination(
-            sentence(
+            localized(
                 "NSQ cannot name a topic {destination}: it allows 1-{longest} of a-z A-Z 0-9 . _ -",
                 destination=repr(destination[:140]),
                 longest=LONGEST,
             ),
-            hint=sentence("take a shorter code, or another transport"),
+            hint=localized("take a shorter code, or another transport"),
             field="code",
         )
     return destination
@@ -43,11 +43,11 @@ def channel_of(subscription: str) -> str:
     """
     if not _ALLOWED.fullmatch(subscription):
         raise TransportRefused(
-            sentence(
+            localized(
                 "NSQ cannot name a channel {subscription}: it allows 1-{longest} of a-z A-Z 0-9 . _ -",
                 subscription=repr(subscription[:140]),
                 longest=LONGEST,
             ),
-            hint=sentence("name the subscription anew"),
+            hint=localized("name the subscription anew"),
         )
     return subscription

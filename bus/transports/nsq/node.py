@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from bus.ports.clock import Clock
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
 from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq, NsqFault
-from bus.transports.nsq.lag import Reading, reading_of
-from bus.transports.nsq.partitions.haste import Haste
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, NsqFault, PermissionRefused
+from bus.transports.nsq.lag import ChannelDepths, reading_of
+from bus.transports.nsq.partitions.haste import UrgentLookups
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.http import Limits, NsqHttp
 from bus.transports.nsq.topology import Lane, Topology
@@ -39,7 +39,7 @@ class Dependencies(NamedTuple):
     clock: Clock
     noise: Callable[[], float]
     topology: Topology
-    haste: Haste
+    haste: UrgentLookups
 
 
 class Nsqd:
@@ -68,7 +68,7 @@ class Nsqd:
         home: bool,
         is_fork: bool,
         find_http: Callable[[Address], int | None],
-        told: Callable[[Address, Reading], None],
+        told: Callable[[Address, ChannelDepths], None],
     ) -> None:
         self.address = address.tcp
         self._told = told
@@ -76,7 +76,7 @@ class Nsqd:
         self.is_fork = is_fork
         self.tried = asyncio.Event()
         self.announced: Address | None = None
-        self.trouble: Said = sentence("not reached yet")
+        self.trouble: AnyText = localized("not reached yet")
         self.denied = False
         self._told_http = address.http
         self._find_http = find_http
@@ -90,7 +90,7 @@ class Nsqd:
         self._there: dict[str, set[str]] = {}
         self._removals: set[Lane] = set()
         self._forbidden: dict[str, float] = {}
-        self._readings: tuple[Reading, ...] = ()
+        self._readings: tuple[ChannelDepths, ...] = ()
         self._changing = asyncio.Lock()
 
     @property
@@ -115,7 +115,7 @@ class Nsqd:
         """Whether the topic is there, as it said lately."""
         return topic in self._there
 
-    def readings(self) -> tuple[Reading, ...]:
+    def readings(self) -> tuple[ChannelDepths, ...]:
         """Return its last figures, two at most, the newest last; none when it does not answer any more."""
         stale = self._clock.monotonic() - _STALE_POLLS * max(self._config.stats_interval, 1.0)
         return self._readings if self._readings and self._readings[-1].asked >= stale else ()
@@ -127,8 +127,8 @@ class Nsqd:
             fault = await self._live(backoff)
             if not self.trouble:
                 _log.warning("nsqd %s is away: %s", self.address, fault)
-            self.trouble = said_by(fault)
-            self.denied = isinstance(fault, Denied | Answered)
+            self.trouble = text_of_error(fault)
+            self.denied = isinstance(fault, PermissionRefused | ErrorFrame)
             self.tried.set()
             await self._clock.sleep(backoff.fail())
 
@@ -167,7 +167,7 @@ class Nsqd:
         info = await self._api.info(self._http())
         if self._is_guess and info.tcp_port != self.address.port:
             raise NotNsq(
-                sentence(
+                localized(
                     "http://{address} belongs to another nsqd; name its HTTP port: {nsqd}/PORT",
                     address=str(self._http()),
                     nsqd=str(self.address),
@@ -183,7 +183,7 @@ class Nsqd:
             try:
                 await self._refresh()
             except NsqFault as fault:
-                self.trouble = said_by(fault)
+                self.trouble = text_of_error(fault)
             else:
                 self.trouble = self._forbidden_now()
 
@@ -227,8 +227,8 @@ class Nsqd:
 
     def _demand_connection(self) -> None:
         if not self.connected:
-            raise Disconnected(
-                sentence("nsqd {address} is unreachable: {trouble}", address=str(self.address), trouble=self.trouble)
+            raise ConnectionLost(
+                localized("nsqd {address} is unreachable: {trouble}", address=str(self.address), trouble=self.trouble)
             )
 
     @asynccontextmanager
@@ -239,7 +239,7 @@ class Nsqd:
                 yield
         except TimeoutError:
             why = f"nsqd {self.address} has not changed its channels within {self._config.timeout:g} s"
-            raise Disconnected(why) from None
+            raise ConnectionLost(why) from None
 
     async def _refresh(self) -> None:
         """Ask for all figures and channels, and make or delete channels as demanded."""
@@ -292,16 +292,16 @@ class Nsqd:
         return [self._confirmed(topic, one) for one in await answers_of(connection, asked, self._config.timeout)]
 
     def _confirmed(self, topic: str, answer: bytes | NsqFault) -> bool:
-        if isinstance(answer, Answered):
+        if isinstance(answer, ErrorFrame):
             _log.warning("nsqd %s refused messages for %s, they go elsewhere: %s", self.address, topic, answer)
             if answer.code in _FORBIDDING:
                 # Each refusal costs the connection, which other destinations share.
                 self._forbidden[topic] = self._clock.monotonic() + _FORBIDDEN_FOR
         return isinstance(answer, bytes)
 
-    def _forbidden_now(self) -> Said:
+    def _forbidden_now(self) -> AnyText:
         now = self._clock.monotonic()
         self._forbidden = {topic: until for topic, until in self._forbidden.items() if until > now}
         if not self._forbidden:
             return ""
-        return sentence("publishing is not allowed to {topics}", topics=", ".join(sorted(self._forbidden)))
+        return localized("publishing is not allowed to {topics}", topics=", ".join(sorted(self._forbidden)))

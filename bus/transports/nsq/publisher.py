@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.transports.nsq.batches import split, tell_too_large
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.codec import wrap
@@ -32,7 +32,7 @@ class Publisher:
         self._topology = dependencies.topology
         self._turn = 0
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         """Return for each message whether an nsqd confirmed it; never raises for the network."""
         topics: dict[str, list[int]] = {}
         for index, item in enumerate(batch):
@@ -45,7 +45,7 @@ class Publisher:
         return confirmed
 
     async def _publish(
-        self, topic: str, batch: Sequence[Outgoing], indexes: Sequence[int], confirmed: list[bool]
+        self, topic: str, batch: Sequence[OutgoingMessage], indexes: Sequence[int], confirmed: list[bool]
     ) -> None:
         """Publish the messages of one topic, and strike out of ``confirmed`` those that are not."""
         for index in indexes:

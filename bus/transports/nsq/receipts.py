@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from bus.domain.delivery.receipt import Receipt
-from bus.transports.nsq.buffer import Held
+from bus.transports.nsq.buffer import InFlightMessage
 from bus.transports.nsq.protocol.frames import name_of, numbers_of, read_message
 
 _NS_IN_MS: Final = 1_000_000
 
 
-def receipt_of(held: Held) -> Receipt:
+def receipt_of(held: InFlightMessage) -> Receipt:
     """Return which nsqd sent a message, from which partition, and what was in its frame."""
     published, _, message_id = read_message(held.payload)
     server, at = str(held.source.address), published // _NS_IN_MS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.protocol import commands
-from bus.transports.nsq.protocol.commands import Way
+from bus.transports.nsq.protocol.commands import SubscribeMode
 from bus.transports.nsq.protocol.frames import Form
 from bus.transports.nsq.topology import Lane
 
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
     address: Address
     partition: int | None = None
-    way: Way = Way.PLAIN
+    way: SubscribeMode = SubscribeMode.PLAIN
     is_extended: bool = False
     is_fixed: bool = False
 
@@ -43,12 +43,12 @@ class Source(NamedTuple):
     @property
     def is_ordered(self) -> bool:
         """Whether one message comes at a time, the next one once that is finished."""
-        return self.way is Way.ORDERED
+        return self.way is SubscribeMode.ORDERED
 
     @property
     def form(self) -> Form:
         """How its messages are written."""
-        return Form(self.is_extended, self.way is not Way.PLAIN)
+        return Form(self.is_extended, self.way is not SubscribeMode.PLAIN)
 
     def subscribe(self, lane: Lane) -> bytes:
         """Return the command that subscribes."""
@@ -59,8 +59,8 @@ class Source(NamedTuple):
         return str(self.address) if self.partition is None else f"{self.address} partition {self.partition}"
 
 
-def way_of(*, is_ordered: bool, is_traced: bool) -> Way:
+def way_of(*, is_ordered: bool, is_traced: bool) -> SubscribeMode:
     """Return how a partition is subscribed to: in order before all, and with each message's place when it is traced."""
     if is_ordered:
-        return Way.ORDERED
-    return Way.DETAILED if is_traced else Way.PLAIN
+        return SubscribeMode.ORDERED
+    return SubscribeMode.DETAILED if is_traced else SubscribeMode.PLAIN

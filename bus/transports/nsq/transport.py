@@ -22,19 +22,19 @@ from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Held, Lag, Outgoing
-from bus.sentences import Said, joined, sentence
+from bus.ports.transport import HeldMessages, Lag, OutgoingMessage
+from bus.sentences import AnyText, joined, localized
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
-from bus.transports.nsq.errors import Answered, Denied, NsqFault
+from bus.transports.nsq.errors import ErrorFrame, NsqFault, PermissionRefused
 from bus.transports.nsq.names import channel_of, topic_of
 from bus.transports.nsq.node import Dependencies, Nsqd
-from bus.transports.nsq.partitions.haste import Haste
+from bus.transports.nsq.partitions.haste import UrgentLookups
 from bus.transports.nsq.partitions.order import NO_ORDER, NO_ORDER_HINT
 from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.partitions.routes import Routes
-from bus.transports.nsq.protocol.commands import Way
+from bus.transports.nsq.protocol.commands import SubscribeMode
 from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
 from bus.transports.nsq.source import Source, way_of
@@ -57,7 +57,7 @@ class NsqTransport:
         self._quarantine = quarantine
         self._topology = Topology()
         self._http = NsqHttp(config.tls, config.timeout)
-        self._dependencies = Dependencies(config, self._http, clock, noise, self._topology, Haste())
+        self._dependencies = Dependencies(config, self._http, clock, noise, self._topology, UrgentLookups())
         self._consumers: set[NsqConsumer] = set()
         self._routes = Routes(self._dependencies, self._read_here, self._follow_route)
         self._cluster = Cluster(self._dependencies, self._follow, self._routes.take)
@@ -137,7 +137,7 @@ class NsqTransport:
         if not await self._each(lambda node: node.remove(lane)):
             raise self._away()
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         """Publish a destination's messages to one nsqd, and what that one does not confirm to others.
 
         Waits for three time-outs at most.
@@ -169,11 +169,11 @@ class NsqTransport:
         """Return how the channels of nsqds are read that are not of the fork, whose figures do not tell."""
         return self._cluster.progress()
 
-    def held(self) -> dict[tuple[str, str], Held]:
+    def held(self) -> dict[tuple[str, str], HeldMessages]:
         """Return what waits in channels, is in flight, and is put off."""
         return self._cluster.held()
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each nsqd and nsqlookupd, and which consumers are refused."""
         found = self._cluster.conditions() | self._routes.conditions(self._partitions.troubles())
         for consumer in self._consumers:
@@ -198,15 +198,15 @@ class NsqTransport:
         """Make the topic and its channels in partitions; False where topics have none."""
         try:
             return await self._routes.prepare(topic)
-        except (Answered, Denied) as fault:
+        except (ErrorFrame, PermissionRefused) as fault:
             raise TransportRefused(
-                sentence("nsqlookupd makes no topic {topic}: {fault}", topic=topic, fault=str(fault)),
-                hint=sentence("check BUS_NSQ_PARTITIONS and BUS_NSQ_REPLICATION against the number of nsqds"),
+                localized("nsqlookupd makes no topic {topic}: {fault}", topic=topic, fault=str(fault)),
+                hint=localized("check BUS_NSQ_PARTITIONS and BUS_NSQ_REPLICATION against the number of nsqds"),
             ) from fault
         except NsqFault as fault:
             raise TransportUnavailable(
-                sentence("no partition takes messages; nothing was lost: {fault}", fault=str(fault)),
-                hint=sentence("check that nsqd and nsqlookupd run, and who leads"),
+                localized("no partition takes messages; nothing was lost: {fault}", fault=str(fault)),
+                hint=localized("check that nsqd and nsqlookupd run, and who leads"),
             ) from fault
 
     async def _each(self, act: Callable[[Nsqd], Coroutine[Any, Any, None]]) -> bool:
@@ -219,18 +219,18 @@ class NsqTransport:
         """Return the error that says why no nsqd can be used."""
         nodes = self._cluster.homes()
         troubles = joined(
-            sentence("{name}: {trouble}", name=name, trouble=trouble)
+            localized("{name}: {trouble}", name=name, trouble=trouble)
             for name, trouble in self.conditions().items()
             if trouble
         )
         if nodes and all(node.denied for node in nodes):
             return TransportRefused(
-                sentence("no nsqd lets the bus in; nothing was lost: {troubles}", troubles=troubles),
-                hint=sentence("check the secret, the certificates and the settings of nsqd"),
+                localized("no nsqd lets the bus in; nothing was lost: {troubles}", troubles=troubles),
+                hint=localized("check the secret, the certificates and the settings of nsqd"),
             )
         return TransportUnavailable(
-            sentence("no nsqd answers; nothing was lost: {troubles}", troubles=troubles or sentence("none is known")),
-            hint=sentence("check that nsqd runs and BUS_NSQ_NSQD or BUS_NSQ_LOOKUPD names it"),
+            localized("no nsqd answers; nothing was lost: {troubles}", troubles=troubles or localized("none is known")),
+            hint=localized("check that nsqd runs and BUS_NSQ_NSQD or BUS_NSQ_LOOKUPD names it"),
         )
 
     def _follow(self) -> None:
@@ -271,7 +271,7 @@ class NsqTransport:
             return [source for source in led if source.partition in self._dependencies.config.read_partitions]
         return [*led, *(source for address in whole for source in self._elsewhere(address, topic, way))]
 
-    def _elsewhere(self, address: Address, topic: str, way: Way) -> list[Source]:
+    def _elsewhere(self, address: Address, topic: str, way: SubscribeMode) -> list[Source]:
         """Return what an nsqd has of a topic that is not looked up by partitions: those it leads, or else the whole.
 
         Of one that may lead some, nothing before it has said which: whole, it would give one of them alone.

@@ -32,7 +32,7 @@ class State(enum.Enum):
     """Acked, or given up to the broker."""
 
 
-class Held:
+class HeldDelivery:
     """One delivery; also the token by which a reader acks it."""
 
     __slots__ = ("message", "number", "source", "state", "suspect", "tag")
@@ -54,13 +54,13 @@ class Buffer:
     """
 
     def __init__(self) -> None:
-        self._ready: deque[Held] = deque()
-        self._taken: dict[Held, None] = {}
-        self._lost: dict[tuple[Source, str], Held] = {}
+        self._ready: deque[HeldDelivery] = deque()
+        self._taken: dict[HeldDelivery, None] = {}
+        self._lost: dict[tuple[Source, str], HeldDelivery] = {}
         self._numbers = 0
         self.filled = asyncio.Event()
 
-    def put(self, entry: Held) -> None:
+    def put(self, entry: HeldDelivery) -> None:
         """Take in a delivery."""
         known = self._lost.pop((entry.source, entry.message.id), None) if entry.suspect else None
         if known is not None:
@@ -72,7 +72,7 @@ class Buffer:
         self._ready.append(entry)
         self.filled.set()
 
-    def take(self, limit: int) -> list[Held]:
+    def take(self, limit: int) -> list[HeldDelivery]:
         """Hand out up to ``limit`` messages, what was given back first."""
         taken = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
         for entry in taken:
@@ -82,7 +82,7 @@ class Buffer:
             self.filled.clear()
         return taken
 
-    def finish(self, entries: Iterable[Held]) -> None:
+    def finish(self, entries: Iterable[HeldDelivery]) -> None:
         """Ack messages; those lost or acked before are left out."""
         for entry in entries:
             if entry.state is State.HELD:
@@ -90,7 +90,7 @@ class Buffer:
             if entry.state in (State.HELD, State.LOST):
                 self._let_go(entry)
 
-    def give_back(self, entries: Iterable[Held]) -> None:
+    def give_back(self, entries: Iterable[HeldDelivery]) -> None:
         """Put messages in front, in the order in which they came; those lost come again from the broker."""
         returned = []
         for entry in entries:
@@ -131,7 +131,7 @@ class Buffer:
         """Return how many messages of a source are here."""
         return sum(entry.source is source for group in (self._ready, self._taken) for entry in group)
 
-    def _let_go(self, entry: Held) -> None:
+    def _let_go(self, entry: HeldDelivery) -> None:
         entry.state = State.DONE
         self._taken.pop(entry, None)
         key = (entry.source, entry.message.id)

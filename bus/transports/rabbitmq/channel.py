@@ -13,10 +13,10 @@ from pamqp.commands import Basic
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 from bus.transports.rabbitmq.codec import read
 from bus.transports.rabbitmq.session import Channel
-from bus.transports.rabbitmq.settling import Settling
+from bus.transports.rabbitmq.settling import AckWindow
 
 
 class Unreadable(NamedTuple):
@@ -63,7 +63,7 @@ class ConsumerChannel:
         self._arrived = arrived
         self._changed = changed
         self._within = within
-        self._settling = Settling()
+        self._settling = AckWindow()
         self._consumer = ""
         self.gone = ""
         self.prefetch = 0
@@ -98,7 +98,7 @@ class ConsumerChannel:
             self._consumer = f"pier.{uuid.uuid4().hex}"
             await self._channel.raw.basic_consume(self._queue, self._on_delivery, consumer_tag=self._consumer)
 
-        await self._call(sentence("consuming {queue}", queue=self._queue), begin())
+        await self._call(localized("consuming {queue}", queue=self._queue), begin())
         self.prefetch = prefetch
 
     async def pause(self) -> None:
@@ -106,7 +106,7 @@ class ConsumerChannel:
         if not self._consumer:
             return
         self.prefetch = 0
-        doing = sentence("pausing {queue}", queue=self._queue)
+        doing = localized("pausing {queue}", queue=self._queue)
         await self._call(doing, self._channel.raw.basic_cancel(self._consumer))
         self._consumer = ""
 
@@ -124,7 +124,7 @@ class ConsumerChannel:
             for tag, up_to in settlements:
                 await self._channel.raw.basic_ack(tag, multiple=up_to, wait=False)
 
-        await self._call(sentence("acking on {queue}", queue=self._queue), ack())
+        await self._call(localized("acking on {queue}", queue=self._queue), ack())
 
     async def give_back(self, tags: Iterable[int]) -> None:
         """Return deliveries to the queue; raises as ``consume`` does."""
@@ -135,7 +135,7 @@ class ConsumerChannel:
             for tag in returned:
                 await self._channel.raw.basic_nack(tag, requeue=True, wait=False)
 
-        await self._call(sentence("giving back to {queue}", queue=self._queue), nack())
+        await self._call(localized("giving back to {queue}", queue=self._queue), nack())
 
     def end(self, reason: str) -> None:
         """Take no more deliveries."""
@@ -163,11 +163,11 @@ class ConsumerChannel:
         if not self._channel.is_closed:
             with suppress(TransportError):
                 await self.flush()
-                doing = sentence("leaving {queue}", queue=self._queue)
+                doing = localized("leaving {queue}", queue=self._queue)
                 await self._call(doing, self._channel.raw.basic_qos(prefetch_count=self.prefetch))
             await self._channel.close()
 
-    async def _call(self, doing: Sentence, work: Coroutine[Any, Any, object]) -> None:
+    async def _call(self, doing: LocalizedText, work: Coroutine[Any, Any, object]) -> None:
         await self._channel.session.call(doing, work, within=self._within)
 
     async def _on_delivery(self, delivered: DeliveredMessage) -> None:

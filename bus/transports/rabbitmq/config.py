@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from bus.domain.destination import Destination
 from bus.domain.message import check_destination
 from bus.errors import ConfigurationError, InvalidDestination
-from bus.sentences import sentence
+from bus.sentences import localized
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _OPTIONS: Final = ("cafile", "capath", "certfile", "keyfile", "no_verify_ssl")
@@ -122,12 +122,12 @@ def check_limits(destination: Destination, limit: int = MAX_MESSAGE_BYTES) -> No
     check_destination(destination.code)
     if destination.max_bytes > limit:
         raise InvalidDestination(
-            sentence(
+            localized(
                 "messages of {size} bytes are more than the {limit} that RabbitMQ is sure to take",
                 size=destination.max_bytes,
                 limit=limit,
             ),
-            hint=sentence("lower max_bytes, or choose another transport"),
+            hint=localized("lower max_bytes, or choose another transport"),
             field="max_bytes",
         )
 

@@ -10,7 +10,7 @@ from typing import Final
 from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
@@ -58,7 +58,7 @@ class Connection:
         self._changed = changed
         self._call_watch = CallWatch(f"the connection {name}")
         self._session: Session | None = None
-        self._trouble: TransportError | None = TransportUnavailable(sentence("{name}: not connected yet", name=name))
+        self._trouble: TransportError | None = TransportUnavailable(localized("{name}: not connected yet", name=name))
         self._backoff = Backoff(_FIRST_BACKOFF, patience.longest_backoff, noise)
         self._is_up = asyncio.Event()
         self._was_tried = asyncio.Event()
@@ -94,9 +94,9 @@ class Connection:
                 async with asyncio.timeout(self._patience.connect + self._patience.answer):
                     await self._was_tried.wait()
             except TimeoutError:
-                raise TransportUnavailable(sentence("{name}: not connected yet", name=self._name)) from None
+                raise TransportUnavailable(localized("{name}: not connected yet", name=self._name)) from None
         if (session := self.session) is None:
-            raise self._trouble or TransportUnavailable(sentence("{name}: the connection was lost", name=self._name))
+            raise self._trouble or TransportUnavailable(localized("{name}: the connection was lost", name=self._name))
         return session
 
     async def run(self) -> None:
@@ -113,7 +113,7 @@ class Connection:
     async def close(self) -> None:
         """Close the connection."""
         session, self._session = self._session, None
-        self._trouble = TransportUnavailable(sentence("{name}: closed", name=self._name))
+        self._trouble = TransportUnavailable(localized("{name}: closed", name=self._name))
         if session is not None:
             await session.close(within=self._patience.close)
 
@@ -137,7 +137,7 @@ class Connection:
                 self._addresses.worked(address)
                 return session
         raise _telling(troubles) or TransportUnavailable(
-            sentence("{name}: none of its hosts has an address", name=self._name)
+            localized("{name}: none of its hosts has an address", name=self._name)
         )
 
     async def _open(self, address: Address) -> Session:
@@ -174,7 +174,7 @@ class Connection:
             self._backoff.succeed()
         self._fail(
             TransportUnavailable(
-                sentence("{name}: the connection was lost: {reason}", name=self._name, reason=session.reason)
+                localized("{name}: the connection was lost: {reason}", name=self._name, reason=session.reason)
             )
         )
         await session.close(within=self._patience.close)

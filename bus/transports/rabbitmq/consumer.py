@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from bus.ports.clock import Clock
-from bus.ports.transport import Incoming
-from bus.transports.rabbitmq.buffer import Buffer, Held
+from bus.ports.transport import IncomingMessage
+from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.feed import Feed
 from bus.waits import lasting
 
@@ -45,7 +45,7 @@ class RabbitmqConsumer:
             feed: asyncio.create_task(lasting(f"reading {feed.place}", feed.run, clock.sleep)) for feed in feeds
         }
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""
         for feed in self.feeds:
             feed.ask(limit)
@@ -56,13 +56,13 @@ class RabbitmqConsumer:
         finally:
             self._readers -= 1
             self._read_at = self._clock.monotonic()
-        return [Incoming(entry.message, entry, entry.suspect) for entry in entries]
+        return [IncomingMessage(entry.message, entry, entry.suspect) for entry in entries]
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages."""
         self.buffer.finish(_entries(incoming))
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back; this reader gets them first."""
         self.buffer.give_back(_entries(incoming))
 
@@ -84,8 +84,8 @@ class RabbitmqConsumer:
                 feed.rest()
 
 
-def _entries(incoming: Sequence[Incoming]) -> list[Held]:
+def _entries(incoming: Sequence[IncomingMessage]) -> list[HeldDelivery]:
     entries = [item.token for item in incoming]
-    if not all(isinstance(entry, Held) for entry in entries):
+    if not all(isinstance(entry, HeldDelivery) for entry in entries):
         raise TypeError("this delivery came by another transport")
-    return [entry for entry in entries if isinstance(entry, Held)]
+    return [entry for entry in entries if isinstance(entry, HeldDelivery)]

@@ -25,22 +25,22 @@ from aiormq.exceptions import (
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.network.error_texts import error_text
-from bus.sentences import Said, Sentence, sentence
+from bus.sentences import AnyText, LocalizedText, localized
 
-_CREDENTIALS: Final = sentence("check user and password in the cluster's URL")
-_PERMISSION: Final = sentence("give the user configure, write and read permission on the virtual host")
-_NOT_RABBITMQ: Final = sentence("check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1")
+_CREDENTIALS: Final = localized("check user and password in the cluster's URL")
+_PERMISSION: Final = localized("give the user configure, write and read permission on the virtual host")
+_NOT_RABBITMQ: Final = localized("check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1")
 
 # What the broker refuses for good, and what to do about it.
-REFUSALS: Final[dict[type[BaseException], Sentence]] = {
+REFUSALS: Final[dict[type[BaseException], LocalizedText]] = {
     AuthenticationError: _CREDENTIALS,
     ProbableAuthenticationError: _CREDENTIALS,
     ChannelAccessRefused: _PERMISSION,
     ConnectionNotAllowed: _PERMISSION,
-    ChannelPreconditionFailed: sentence(
+    ChannelPreconditionFailed: localized(
         "delete what has the name, once it is empty, or give the destination another code"
     ),
-    ChannelLockedResource: sentence("another connection has it for itself: end that one"),
+    ChannelLockedResource: localized("another connection has it for itself: end that one"),
     IncompatibleProtocolError: _NOT_RABBITMQ,
     ConnectionNotImplemented: _NOT_RABBITMQ,
     MethodNotImplemented: _NOT_RABBITMQ,
@@ -48,27 +48,27 @@ REFUSALS: Final[dict[type[BaseException], Sentence]] = {
 DRIVER_ERRORS: Final = (*CONNECTION_EXCEPTIONS, TimeoutError)
 
 
-class Missing(TransportUnavailable):
+class QueueMissing(TransportUnavailable):
     """The queue or exchange is not there (any more)."""
 
 
-def translated(error: BaseException, doing: Said) -> TransportError:
+def translated(error: BaseException, doing: AnyText) -> TransportError:
     """Return the project's error for something that the client library raised while ``doing``."""
     said = error_text(error)
     for kind, hint in REFUSALS.items():
         if isinstance(error, kind):
-            return TransportRefused(sentence("{doing}: RabbitMQ refused: {said}", doing=doing, said=said), hint=hint)
+            return TransportRefused(localized("{doing}: RabbitMQ refused: {said}", doing=doing, said=said), hint=hint)
     if isinstance(error, ChannelNotFoundEntity):
-        return Missing(sentence("{doing}: {said}", doing=doing, said=said))
+        return QueueMissing(localized("{doing}: {said}", doing=doing, said=said))
     if isinstance(error, TimeoutError):
-        return TransportUnavailable(sentence("{doing}: RabbitMQ did not answer in time", doing=doing))
+        return TransportUnavailable(localized("{doing}: RabbitMQ did not answer in time", doing=doing))
     if isinstance(error, asyncio.CancelledError):
-        return TransportUnavailable(sentence("{doing}: the connection was closed", doing=doing))
-    return TransportUnavailable(sentence("{doing}: {said}", doing=doing, said=said))
+        return TransportUnavailable(localized("{doing}: the connection was closed", doing=doing))
+    return TransportUnavailable(localized("{doing}: {said}", doing=doing, said=said))
 
 
 @contextmanager
-def answering(doing: Said) -> Iterator[None]:
+def answering(doing: AnyText) -> Iterator[None]:
     """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
 
     The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection, or

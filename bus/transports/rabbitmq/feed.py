@@ -11,8 +11,8 @@ from bus.domain.message import Message
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.sentences import sentence
-from bus.transports.rabbitmq.buffer import Buffer, Held
+from bus.sentences import localized
+from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -157,7 +157,7 @@ class Feed:
                     return
                 if not consuming.gone:
                     await self._wake.wait()
-            raise TransportUnavailable(sentence("reading {place}: {gone}", place=self.place, gone=consuming.gone))
+            raise TransportUnavailable(localized("reading {place}: {gone}", place=self.place, gone=consuming.gone))
         finally:
             # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
             self._consuming = None
@@ -188,7 +188,7 @@ class Feed:
 
     def _arrived(self, message: Message, tag: int, redelivered: bool) -> None:
         self.delivered += 1
-        self._buffer.put(Held(message, self, tag, suspect=redelivered))
+        self._buffer.put(HeldDelivery(message, self, tag, suspect=redelivered))
 
     def _note(self, error: TransportError) -> None:
         if str(error) != self._trouble:

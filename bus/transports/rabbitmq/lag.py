@@ -6,19 +6,19 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from bus.domain.health.progress import Progress, Seen, Windows
+from bus.domain.health.progress import Observation, Progress, Windows
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
-from bus.transports.rabbitmq.errors import Missing
+from bus.transports.rabbitmq.errors import QueueMissing
 from bus.transports.rabbitmq.feed import Feed
 from bus.transports.rabbitmq.names import Lane, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
-from bus.transports.rabbitmq.topology import Topology, Wanted
+from bus.transports.rabbitmq.topology import Topology, WantedBindings
 
 _log = logging.getLogger(__name__)
 _ENOUGH: Final = 2
@@ -26,7 +26,7 @@ _ENOUGH: Final = 2
 _PAUSE_FACTOR: Final = 9.0
 
 
-class _Reading(NamedTuple):
+class _QueueDepth(NamedTuple):
     """One look at a queue.
 
     Attributes
@@ -73,7 +73,7 @@ class LagWatch:
         cluster: str,
         connection: Connection,
         topology: Topology,
-        wanted: Wanted,
+        wanted: WantedBindings,
         consumers: Callable[[], Iterable[RabbitmqConsumer]],
         patience: Patience,
         clock: Clock,
@@ -85,7 +85,7 @@ class LagWatch:
         self._consumers = consumers
         self._patience = patience
         self._clock = clock
-        self._readings: dict[Lane, _Reading] = {}
+        self._readings: dict[Lane, _QueueDepth] = {}
         self._windows: dict[Lane, Windows] = {}
         self._spared: dict[Lane, float] = {}
         self._seen_at = clock.monotonic()
@@ -146,7 +146,7 @@ class LagWatch:
             if not reading.ready or (reading.consumers and not has_own):
                 windows.forget()
             elif windows.is_due(now):
-                seen = Seen(now, reading.delivered + reading.fallen, reading.ready)
+                seen = Observation(now, reading.delivered + reading.fallen, reading.ready)
                 # One of ours may rest, while its subscriber is busy.
                 windows.note(self._cluster, seen, is_alive=has_own or reading.consumers > 0)
         return {lane: windows.progress(now) for lane, windows in self._windows.items()}
@@ -174,7 +174,7 @@ class LagWatch:
             started = self._clock.monotonic()
             try:
                 await self._count(session, lane)
-            except Missing:
+            except QueueMissing:
                 self._readings.pop(lane, None)
                 self._topology.note_missing(lane.destination, lane.subscription)
             except TransportRefused as error:
@@ -199,20 +199,20 @@ class LagWatch:
     async def _count(self, session: Session, lane: Lane) -> None:
         channel = await self._open(session)
         looking = channel.raw.queue_declare(queue=queue_of(lane), passive=True)
-        doing = sentence("looking at {queue}", queue=queue_of(lane))
+        doing = localized("looking at {queue}", queue=queue_of(lane))
         ok = await session.call(doing, looking, within=self._patience.answer)
         self._note(lane, int(ok.message_count or 0), int(ok.consumer_count or 0))
 
     def _note(self, lane: Lane, ready: int, consumers: int) -> None:
         feeds = [feed for feed, _ in self._feeds(lane)]
         delivered = sum(feed.delivered for feed in feeds)
-        before = self._readings.get(lane) or _Reading(0, 0, 0, delivered, float("-inf"))
+        before = self._readings.get(lane) or _QueueDepth(0, 0, 0, delivered, float("-inf"))
         since = self._clock.monotonic() if before.mute_since is None else before.mute_since
         mute_since = None if ready or consumers else since
         starved = [feed for feed in feeds if feed.is_reading and (ready or not consumers)]
         nothing_came = delivered == before.delivered
         is_sure = mute_since is None or self._is_believed(mute_since, feeds)
-        reading = _Reading(
+        reading = _QueueDepth(
             ready=ready if is_sure else before.ready,
             empty=0 if ready or not is_sure else before.empty + 1,
             starved=before.starved + 1 if starved and nothing_came else 0,

@@ -7,7 +7,7 @@ from typing import Final
 
 from aio_pika.exceptions import PublishError
 
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.session import Channel, Session
 
 _NOBODY: Final = "pier/probe"
@@ -43,7 +43,7 @@ class Probe:
             with suppress(PublishError):  # returned, so it answers
                 await channel.raw.basic_publish(b"", routing_key=_NOBODY, mandatory=True, wait=False)
 
-        doing = sentence("{name} confirms nothing; it may be short of memory or disk", name=self._name)
+        doing = localized("{name} confirms nothing; it may be short of memory or disk", name=self._name)
         await session.call(doing, publish(), within=self._within)
 
     async def _channel(self, session: Session) -> Channel:

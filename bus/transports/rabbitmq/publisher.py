@@ -17,13 +17,13 @@ from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import exchange_of
 from bus.transports.rabbitmq.session import Channel, Session
-from bus.transports.rabbitmq.topology import Topology, Wanted
+from bus.transports.rabbitmq.topology import Topology, WantedBindings
 
 _log = logging.getLogger(__name__)
 _BIG: Final = 2**20
@@ -63,7 +63,13 @@ class Publisher:
     """
 
     def __init__(
-        self, name: str, connection: Connection, topology: Topology, wanted: Wanted, patience: Patience, clock: Clock
+        self,
+        name: str,
+        connection: Connection,
+        topology: Topology,
+        wanted: WantedBindings,
+        patience: Patience,
+        clock: Clock,
     ) -> None:
         self._name = name
         self._connection = connection
@@ -82,13 +88,13 @@ class Publisher:
         is_spared = silence is not None and self._clock.monotonic() < silence.until
         return self._topology.carries(destination) and not is_spared
 
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Return which destinations had nothing confirmed lately; empty for none."""
         now = self._clock.monotonic()
         names = sorted(code for code, silence in self._silences.items() if now < silence.until + silence.lasting)
         if not names:
             return ""
-        return sentence(
+        return localized(
             "{name} confirms nothing of {names}: a queue may be without a leader",
             name=self._name,
             names=", ".join(names),

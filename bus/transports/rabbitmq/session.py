@@ -15,7 +15,7 @@ from yarl import URL
 
 from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 from bus.transports.rabbitmq.addresses import Address
 from bus.transports.rabbitmq.config import ClusterUrl
 from bus.transports.rabbitmq.errors import answering
@@ -48,7 +48,7 @@ class Channel:
             await self._owner.close()
 
         try:
-            await self.session.call(sentence("closing a channel"), close(), within=_GOODBYE)
+            await self.session.call(localized("closing a channel"), close(), within=_GOODBYE)
         except TransportError as error:
             _log.debug("%s", error)
 
@@ -125,7 +125,7 @@ class Session:
         connection = _Connection(_url(url, address, heartbeat), dialer, name)
         opened = False
         try:
-            with answering(sentence("connecting to {address}", address=str(address))):
+            with answering(localized("connecting to {address}", address=str(address))):
                 await call_watch.call(connection.connect(), within=within, client=dialer, cut=dialer.cut)
             opened = True
         except TransportRefused:
@@ -133,13 +133,15 @@ class Session:
         except Exception as error:
             if isinstance(error.__cause__, InvalidFrameError):
                 raise TransportRefused(
-                    sentence(
+                    localized(
                         "connecting to {address}: RabbitMQ refused user {user} the virtual host {vhost}",
                         address=str(address),
                         user=repr(url.user),
                         vhost=repr(url.vhost),
                     ),
-                    hint=sentence("check the virtual host at the end of the cluster's URL, and the user's permissions"),
+                    hint=localized(
+                        "check the virtual host at the end of the cluster's URL, and the user's permissions"
+                    ),
                 ) from error
             raise
         finally:
@@ -152,7 +154,7 @@ class Session:
         """The largest frame in bytes; a message's properties must fit into one."""
         return int(self._raw.connection_tune.frame_max or 0)
 
-    async def call(self, doing: Sentence, work: Coroutine[Any, Any, Value], *, within: float) -> Value:
+    async def call(self, doing: LocalizedText, work: Coroutine[Any, Any, Value], *, within: float) -> Value:
         """Return what comes of a call of the library within so many seconds.
 
         A call that does not end then, although it was cancelled, costs the connection.
@@ -187,7 +189,7 @@ class Session:
             await owner.initialize()
             return owner, await owner.get_underlay_channel()
 
-        doing = sentence("opening a channel to {address}", address=str(self.address))
+        doing = localized("opening a channel to {address}", address=str(self.address))
         owner, raw = await self.call(doing, opened(), within=within)
         if not isinstance(raw, aiormq.Channel):
             raise TypeError(f"the client library uses a channel of its own: {type(raw)}")
@@ -206,7 +208,7 @@ class Session:
     async def close(self, *, within: float) -> None:
         """Say goodbye while the broker answers, then cut the connection."""
         try:
-            await self.call(sentence("closing the connection"), self._connection.close(), within=within)
+            await self.call(localized("closing the connection"), self._connection.close(), within=within)
         except Exception:  # noqa: BLE001 - whatever it was, the socket is cut below and the reason is known
             self.reason = self.reason or "it did not close in order"
         finally:

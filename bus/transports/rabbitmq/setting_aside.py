@@ -6,7 +6,7 @@ import logging
 
 from bus.domain.destination import TransportName
 from bus.errors import SpoolError
-from bus.ports.quarantine import Foreign, Quarantine
+from bus.ports.quarantine import ForeignRecord, Quarantine
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.codec import described
 
@@ -23,7 +23,7 @@ async def set_aside(consuming: ConsumerChannel, place: str, quarantine: Quaranti
     """
     while consuming.unreadable:
         delivered, tag, reason = consuming.unreadable[0]
-        foreign = Foreign(TransportName.RABBITMQ, place, reason, described(delivered), delivered.body)
+        foreign = ForeignRecord(TransportName.RABBITMQ, place, reason, described(delivered), delivered.body)
         try:
             await quarantine.keep(foreign)
         except SpoolError as error:

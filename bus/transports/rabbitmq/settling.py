@@ -14,7 +14,7 @@ class Settlement(NamedTuple):
     up_to: bool
 
 
-class Settling:
+class AckWindow:
     """Knows which deliveries of a channel are not acked yet, and acks the finished beginning of them in one frame."""
 
     def __init__(self) -> None:

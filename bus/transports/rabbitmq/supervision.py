@@ -13,7 +13,7 @@ from typing import Final
 
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -25,7 +25,7 @@ from bus.transports.rabbitmq.probe import Probe
 from bus.transports.rabbitmq.publisher import Publisher
 from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.switching import Switch
-from bus.transports.rabbitmq.topology import Topology, Wanted
+from bus.transports.rabbitmq.topology import Topology, WantedBindings
 from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Cluster:
         self,
         name: str,
         url: ClusterUrl,
-        wanted: Wanted,
+        wanted: WantedBindings,
         switch: Switch,
         consumers: Callable[[], Iterable[RabbitmqConsumer]],
         patience: Patience,
@@ -87,18 +87,18 @@ class Cluster:
     async def make(self, lanes: Mapping[Lane, str]) -> None:
         """Make queues; durable when it returns. Raises ``TransportError``."""
         session = await self.publishing.reach()
-        with answering(sentence("making queues on {name}", name=self.name)):
+        with answering(localized("making queues on {name}", name=self.name)):
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.make(session, lanes)
 
     async def delete(self, lane: Lane) -> None:
         """Delete a queue with what it holds. Raises ``TransportError``."""
         session = await self.publishing.reach()
-        with answering(sentence("deleting a queue on {name}", name=self.name)):
+        with answering(localized("deleting a queue on {name}", name=self.name)):
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.delete(session, lane)
 
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Return what is wrong with it; empty when it is well."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
         found = [trouble.said for trouble in troubles if trouble is not None]

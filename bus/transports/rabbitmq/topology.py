@@ -11,7 +11,7 @@ from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
 from bus.transports.rabbitmq.session import Channel, Session
@@ -29,7 +29,7 @@ QUEUE_ARGUMENTS: Final[Mapping[str, Any]] = {
 }
 
 
-class Wanted:
+class WantedBindings:
     """The routing pattern of each subscription that was ensured, for all clusters alike."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Topology:
     pattern; and when it was refused, or did not answer, before. `supervision` has the loop.
     """
 
-    def __init__(self, cluster: str, wanted: Wanted, patience: Patience) -> None:
+    def __init__(self, cluster: str, wanted: WantedBindings, patience: Patience) -> None:
         self._cluster = cluster
         self._wanted = wanted
         self._patience = patience
@@ -175,7 +175,7 @@ class Topology:
         return {lane: pattern for lane, pattern in self._wanted.lanes().items() if self._made.get(lane) != pattern}
 
     async def _make(self, channel: Channel, lane: Lane, pattern: str) -> None:
-        doing = sentence("making queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
+        doing = localized("making queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
         if lane in self._doomed:
             await self._delete(channel, lane)
         try:
@@ -201,7 +201,7 @@ class Topology:
         bound.add(pattern)
 
     async def _delete(self, channel: Channel, lane: Lane) -> None:
-        doing = sentence("deleting queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
+        doing = localized("deleting queue {queue} on {name}", queue=queue_of(lane), name=self._cluster)
         deleting = channel.raw.queue_delete(queue=queue_of(lane))
         await channel.session.call(doing, deleting, within=self._patience.answer)
         self._doomed.discard(lane)

@@ -14,8 +14,8 @@ from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Lag, Outgoing
-from bus.sentences import Said
+from bus.ports.transport import Lag, OutgoingMessage
+from bus.sentences import AnyText
 from bus.transports.rabbitmq.buffer import Buffer
 from bus.transports.rabbitmq.config import RabbitmqConfig, check_limits
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer
@@ -24,7 +24,7 @@ from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.publisher import Verdict
 from bus.transports.rabbitmq.supervision import Cluster
 from bus.transports.rabbitmq.switching import Switch
-from bus.transports.rabbitmq.topology import Wanted
+from bus.transports.rabbitmq.topology import WantedBindings
 
 _log = logging.getLogger(__name__)
 PRIMARY: Final = "rabbitmq-primary"
@@ -49,7 +49,7 @@ class RabbitmqTransport:
         self._quarantine = quarantine
         self._clock = clock
         self._noise = noise
-        self._wanted = Wanted()
+        self._wanted = WantedBindings()
         self._consumers: set[RabbitmqConsumer] = set()
         self._ordered: set[str] = set()
         urls = {PRIMARY: config.primary} | ({BACKUP: config.backup} if config.backup is not None else {})
@@ -121,7 +121,7 @@ class RabbitmqTransport:
             cluster.topology.doom(lane)
         await self._on_any(lambda cluster: cluster.delete(lane))
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         """Publish to the cluster in use, and what that does not confirm to the other one.
 
         What keeps an order goes to the primary cluster alone: on the other one it would pass what the first still has.
@@ -182,7 +182,7 @@ class RabbitmqTransport:
             for watch in watches
         )
 
-    def conditions(self) -> dict[str, Said]:
+    def conditions(self) -> dict[str, AnyText]:
         """Return what is wrong with each cluster."""
         return {name: cluster.trouble() for name, cluster in self._clusters.items()}
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from bus.transports.nsq.config import NsqConfig
-from bus.transports.nsq.errors import Denied, NotNsq
+from bus.transports.nsq.errors import NotNsq, PermissionRefused
 from bus.transports.nsq.protocol.compression import Deflate, Snappy
 from bus.transports.nsq.protocol.features import read_answer as read_features
 from bus.transports.nsq.protocol.frames import Form, Frame, FrameReader, name_of, numbers_of, read_error, read_message
@@ -23,7 +23,7 @@ def nsq_frames(data: bytes) -> None:
     assert whole == one_by_one or not is_good
     for _, payload in whole:
         read_error(payload)
-        with suppress(NotNsq, Denied):
+        with suppress(NotNsq, PermissionRefused):
             read_features(payload, NsqConfig())
         for form in (Form(), Form(is_extended=True), Form(is_extended=True, is_detailed=True)):
             with suppress(NotNsq):

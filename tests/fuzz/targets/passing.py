@@ -10,7 +10,7 @@ from typing import Any, Final
 from uvicorn.server import ServerState
 
 from bus.http.asgi import Receive, Scope, Send, answer, read_body, refusing
-from bus.serving.server import Shared
+from bus.serving.server import SharedPort
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from tests.fuzz.target import Target, halves
@@ -42,7 +42,7 @@ async def _application(scope: Scope, receive: Receive, send: Send) -> None:
         await answer(send, 200, b"%d" % zlib.crc32(found), "text/plain")
 
 
-def _connected(loop: JumpingLoop, shared: Shared | None, already_read: bytes = b"") -> Wire:
+def _connected(loop: JumpingLoop, shared: SharedPort | None, already_read: bytes = b"") -> Wire:
     config = server_config(Settings(), _application, anybody(), None, shared, has_pages=False)
     config.load()
     make: Any = config.http_protocol_class
@@ -50,7 +50,7 @@ def _connected(loop: JumpingLoop, shared: Shared | None, already_read: bytes = b
 
 
 async def _answers(loop: JumpingLoop, pieces: Sequence[bytes], channel: _Channel | None) -> bytes:
-    wire = _connected(loop, Shared(_PORT, channel) if channel is not None else None)
+    wire = _connected(loop, SharedPort(_PORT, channel) if channel is not None else None)
     for piece in pieces:
         wire.send(piece)
         await loop.settle()

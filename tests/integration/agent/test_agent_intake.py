@@ -14,7 +14,7 @@ import pytest
 from bus.agent import intake as intake_module
 from bus.agent.intake import Batch, Intake, Refusals
 from bus.client import Bus
-from bus.client.options import Prepared
+from bus.client.options import PreparedMessage
 from bus.client.outbox import Outbox
 from bus.errors import SpoolError, SpoolFailed, SpoolFull
 from bus.http.draft import Draft
@@ -33,11 +33,11 @@ async def opened(url: str, spool: Path, **options: Any) -> AsyncIterator[Intake]
         await asyncio.to_thread(intake.close)
 
 
-def prepared(intake: Intake, *bodies: bytes) -> list[Prepared]:
+def prepared(intake: Intake, *bodies: bytes) -> list[PreparedMessage]:
     return [intake.prepare(Draft("orders", body)) for body in bodies]
 
 
-async def stored(intake: Intake, messages: Sequence[Prepared]) -> Refusals:
+async def stored(intake: Intake, messages: Sequence[PreparedMessage]) -> Refusals:
     waiter: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
     intake.store(messages, waiter)
     return await waiter
@@ -47,7 +47,7 @@ async def test_what_waits_shares_a_transaction(tmp_path: Path, monkeypatch: pyte
     sizes: list[int] = []
     append = Outbox.append
 
-    def counted(self: Outbox, messages: Sequence[Prepared]) -> None:
+    def counted(self: Outbox, messages: Sequence[PreparedMessage]) -> None:
         sizes.append(len(messages))
         append(self, messages)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bus.domain.message import Message
 from bus.errors import TransportUnavailable
-from bus.ports.broker_group import Standing
+from bus.ports.broker_group import GroupStatus
 from bus.testing.contracts.broker_group import DESTINATION, ensure, eventually
 from bus.testing.contracts.transport import receive
 from bus.testing.writes import message
@@ -21,7 +21,7 @@ from bus.transports.kafka.strict.reader import KafkaReader
 from bus.transports.kafka.strict.writer import KafkaWriter
 
 NAME = "billing"
-WHOLE = Standing(is_whole=True, is_empty=True)
+WHOLE = GroupStatus(is_whole=True, is_empty=True)
 __all__ = ["DESTINATION", "NAME", "WHOLE", "ensure", "eventually", "receive"]
 
 

@@ -20,7 +20,7 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
-from bus.ports.transport import Consumer, Incoming, Outgoing
+from bus.ports.transport import Consumer, IncomingMessage, OutgoingMessage
 from bus.testing.writes import message
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.names import group_of, topic_of
@@ -50,8 +50,8 @@ async def ensure(transport: KafkaTransport, *names: str) -> None:
                 await asyncio.sleep(0.1)
 
 
-def outgoing(messages: Sequence[Message]) -> list[Outgoing]:
-    return [Outgoing(one, encode_message(one)) for one in messages]
+def outgoing(messages: Sequence[Message]) -> list[OutgoingMessage]:
+    return [OutgoingMessage(one, encode_message(one)) for one in messages]
 
 
 async def publish(transport: KafkaTransport, *messages: Message) -> list[bool]:
@@ -73,18 +73,18 @@ async def publish_all(
                 await asyncio.sleep(0.05)
 
 
-async def receive(consumer: Consumer, *, count: int = 1, limit: int = 100) -> list[Incoming]:
+async def receive(consumer: Consumer, *, count: int = 1, limit: int = 100) -> list[IncomingMessage]:
     """Receive until there are so many."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(PATIENCE):
         while len(found) < count:
             found += await consumer.receive(limit)
     return found
 
 
-async def receive_ids(consumer: Consumer, ids: set[str]) -> list[Incoming]:
+async def receive_ids(consumer: Consumer, ids: set[str]) -> list[IncomingMessage]:
     """Receive and ack until every one of these messages came."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     missing = set(ids)
     try:
         async with asyncio.timeout(PATIENCE):
@@ -136,7 +136,7 @@ class Flow:
         self._batch = batch
         self.published: list[Message] = []
         self.unconfirmed: Counter[str] = Counter()
-        self.received: list[Incoming] = []
+        self.received: list[IncomingMessage] = []
         self.receivers: set[Consumer] = set()
         self.over = False
 

@@ -10,7 +10,7 @@ import trustme
 from bus.domain.identity import new_id
 from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.ports.events import SealedBlock
 from bus.transports.kafka import KafkaConfig, KafkaEventSink
 from tests.integration.kafka.kafka_world import encrypted, settings_of
@@ -22,7 +22,7 @@ NOON = 1_732_240_000_123
 
 
 def block() -> SealedBlock:
-    gathering = Gathering("receiver", "host-1", NOON)
+    gathering = EventBuffer("receiver", "host-1", NOON)
     gathering.add(TraceEvent(stage=Stage.SENT, at=NOON, id=new_id(NOON), destination="orders"))
     sealed = gathering.close(NOON)
     assert sealed is not None

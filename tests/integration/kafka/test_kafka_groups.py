@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bus.domain.message import Message
-from bus.ports.transport import Consumer, Incoming
+from bus.ports.transport import Consumer, IncomingMessage
 from bus.transports.kafka import KafkaConfig, KafkaTransport
 from bus.transports.kafka.commits import decode_commit
 from tests.harness.process import Child, module
@@ -299,7 +299,7 @@ class Churn:
     async def _stay(self, consumer: Consumer, acks: asyncio.TaskGroup) -> None:
         leaves_at = math.inf
         while not self._over and time.monotonic() < leaves_at:
-            found: list[Incoming] = []
+            found: list[IncomingMessage] = []
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     found = await consumer.receive(20)
@@ -309,12 +309,12 @@ class Churn:
                 self._see(item)
                 acks.create_task(self._ack(consumer, item))
 
-    def _see(self, item: Incoming) -> None:
+    def _see(self, item: IncomingMessage) -> None:
         self.seen[item.message.id] += 1
         self.fresh[item.message.id] += not item.suspect
         self._topology[item.token.partition, item.token.offset] = item.message.id
 
-    async def _ack(self, consumer: Consumer, item: Incoming) -> None:
+    async def _ack(self, consumer: Consumer, item: IncomingMessage) -> None:
         await asyncio.sleep(random.uniform(0.4, 1.2) if random.random() < 0.1 else random.uniform(0, 0.02))
         self.acked.add(item.message.id)
         consumer.ack([item])

@@ -6,7 +6,7 @@ import pytest
 
 from bus.domain.delivery.delivery import Status
 from bus.errors import Conflict
-from bus.stores.mongodb.dropping import Dropping
+from bus.stores.mongodb.dropping import PartitionDrop
 from bus.testing.contracts.store_drops import PARTITION, contents, finished
 from bus.testing.writes import NOON, message, outcome, row
 from tests.servers.mongodb_fixtures import open_store
@@ -19,13 +19,13 @@ async def test_a_write_between_counting_and_dropping_keeps_the_partition(
     await one.write(finished(1))
     known = await contents(one, [message(1).id])
     late = outcome(message(1), "mail", Status.DELIVERED, 3, at=NOON)
-    has_rows = Dropping._has_rows
+    has_rows = PartitionDrop._has_rows
 
-    async def written_then(self: Dropping, label: Any) -> bool:
+    async def written_then(self: PartitionDrop, label: Any) -> bool:
         await other.write([late])
         return await has_rows(self, label)
 
-    monkeypatch.setattr(Dropping, "_has_rows", written_then)
+    monkeypatch.setattr(PartitionDrop, "_has_rows", written_then)
     with pytest.raises(Conflict, match="written to meanwhile"):
         await one.drop(PARTITION, known)
     assert await one.message(message(1).id) is not None

@@ -6,7 +6,7 @@ import asyncio
 
 from bus.clock import SystemClock
 from bus.domain.times import DAY
-from bus.security.audit_log import AuditLog, Wanted
+from bus.security.audit_log import AuditLog, AuditQuery
 from bus.security.keyring import Keyring
 from bus.security.principals import ANYONE
 from bus.security.sessions import SESSIONS, Limits, Sessions
@@ -24,7 +24,7 @@ async def test_the_audit_log_is_read_from_the_newest_and_dropped_by_age(store: M
         clock.jump(1000)
     found, after = [], None
     while True:
-        page = await log.read(Wanted(), after=after, limit=30)
+        page = await log.read(AuditQuery(), after=after, limit=30)
         found += page.entries
         after = page.next
         if after is None:
@@ -33,7 +33,7 @@ async def test_the_audit_log_is_read_from_the_newest_and_dropped_by_age(store: M
     assert {entry.status for entry in found} == {200}
     clock.jump(DAY - 30_000)
     assert await log.expire(1) == 70
-    assert len((await log.read(Wanted(), after=None, limit=1000)).entries) == 30
+    assert len((await log.read(AuditQuery(), after=None, limit=1000)).entries) == 30
 
 
 async def test_sessions_hold_in_every_process_until_they_are_closed(store: MongodbStore) -> None:

@@ -12,7 +12,7 @@ from bus.domain.destination import Destination
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
-from bus.ports.transport import Consumer, Incoming, Outgoing
+from bus.ports.transport import Consumer, IncomingMessage, OutgoingMessage
 from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd, parse_nsqd
@@ -53,10 +53,10 @@ def subscribed(code: str, *names: str) -> tuple[Destination, list[Subscription]]
     return Destination(code=code), [Subscription(destination=code, name=name, url="http://s/hook") for name in names]
 
 
-def outgoing(code: str, numbers: Iterable[int], body: bytes = b"") -> list[Outgoing]:
+def outgoing(code: str, numbers: Iterable[int], body: bytes = b"") -> list[OutgoingMessage]:
     """Return messages whose biz ids tell them apart."""
     messages = [message(n, destination=code, body=body or b"body %d" % n) for n in numbers]
-    return [Outgoing(one, encode_message(one)) for one in messages]
+    return [OutgoingMessage(one, encode_message(one)) for one in messages]
 
 
 async def publish(transport: NsqTransport, code: str, numbers: Iterable[int]) -> None:
@@ -67,14 +67,14 @@ async def publish(transport: NsqTransport, code: str, numbers: Iterable[int]) ->
             await asyncio.sleep(0.05)  # as long as the receiver waits at first
 
 
-async def _unconfirmed(transport: NsqTransport, batch: Sequence[Outgoing]) -> list[Outgoing]:
+async def _unconfirmed(transport: NsqTransport, batch: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
     confirmed = await transport.publish(batch)
     return [item for item, done in zip(batch, confirmed, strict=True) if not done]
 
 
-async def receive(consumer: Consumer, count: int, *, limit: int = 100, ack: bool = True) -> list[Incoming]:
+async def receive(consumer: Consumer, count: int, *, limit: int = 100, ack: bool = True) -> list[IncomingMessage]:
     """Receive until there are so many different messages, with a deadline."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(PATIENCE):
         while len(set(numbers(found))) < count:
             items = await consumer.receive(limit)
@@ -84,12 +84,12 @@ async def receive(consumer: Consumer, count: int, *, limit: int = 100, ack: bool
     return found
 
 
-def numbers(incoming: Iterable[Incoming]) -> list[int]:
+def numbers(incoming: Iterable[IncomingMessage]) -> list[int]:
     """Return the numbers that ``outgoing`` gave."""
     return [int(item.message.biz_id.removeprefix("order-")) for item in incoming]
 
 
-def source(item: Incoming) -> str:
+def source(item: IncomingMessage) -> str:
     """Return the nsqd that a message came from."""
     return str(item.token.buffer.address)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bus.transports.nsq import parse_nsqd
-from bus.transports.nsq.lookup import Found
+from bus.transports.nsq.lookup import FoundNode
 from tests.integration.nsq.nsq_world import config, eventually, numbers, opened, publish, receive, subscribed
 from tests.servers import nsq
 
@@ -31,7 +31,7 @@ async def test_an_nsqd_that_is_forgotten_before_it_is_reached_is_read_as_well(ow
         consumer = await transport.consume(code, "billing")
         (told,) = parse_nsqd(other.place)
         cluster = transport._cluster
-        for found in ({told.tcp: Found(told.http, frozenset({code}))}, {}):
+        for found in ({told.tcp: FoundNode(told.http, frozenset({code}))}, {}):
             cluster._lookup.nodes = found
             cluster.review()
         await publish(elsewhere, code, [1])

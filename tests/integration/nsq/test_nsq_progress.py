@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bus.domain.health.progress import Progress, Verdict
-from bus.ports.transport import Held
+from bus.ports.transport import HeldMessages
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import NsqTransport
 from tests.harness.hurried_clock import HurriedClock
@@ -64,9 +64,9 @@ async def test_what_a_channel_holds_is_told_apart(own: nsq.NsqServers, code: str
     async with opened(config(own.nsqds, msg_timeout=30.0)) as transport:
         await transport.ensure(*subscribed(code, "billing"))
         await publish(transport, code, range(5))
-        await eventually(lambda: transport.held()[code, "billing"] == Held(5, 0, 0))
+        await eventually(lambda: transport.held()[code, "billing"] == HeldMessages(5, 0, 0))
         consumer = await transport.consume(code, "billing")
         held = await receive(consumer, 5, ack=False)
-        await eventually(lambda: transport.held()[code, "billing"] == Held(0, 5, 0))
+        await eventually(lambda: transport.held()[code, "billing"] == HeldMessages(0, 5, 0))
         consumer.ack(held)
-        await eventually(lambda: transport.held()[code, "billing"] == Held())
+        await eventually(lambda: transport.held()[code, "billing"] == HeldMessages())

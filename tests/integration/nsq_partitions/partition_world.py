@@ -9,7 +9,7 @@ from typing import Any
 from bus.domain.destination import Destination, Ordering
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Consumer, Outgoing
+from bus.ports.transport import Consumer, OutgoingMessage
 from bus.testing.writes import message
 from bus.transports.nsq import NsqConfig, NsqTransport, parse_lookupd
 from tests.doubles.youzan.running import YouzanDouble
@@ -36,13 +36,13 @@ def wanted(
     return Destination(code=code, ordering=ordering, traced=traced), subscriptions
 
 
-def outgoing(code: str, numbers: Iterable[int], *, keyed: bool = True) -> list[Outgoing]:
+def outgoing(code: str, numbers: Iterable[int], *, keyed: bool = True) -> list[OutgoingMessage]:
     """Return messages whose biz ids tell them apart, with keys in turns."""
     made = [message(n, destination=code, key=KEYS[n % len(KEYS)] if keyed else "") for n in numbers]
-    return [Outgoing(one, encode_message(one)) for one in made]
+    return [OutgoingMessage(one, encode_message(one)) for one in made]
 
 
-async def publish(transport: NsqTransport, batch: Sequence[Outgoing]) -> None:
+async def publish(transport: NsqTransport, batch: Sequence[OutgoingMessage]) -> None:
     """Publish as the receiver does: again until all is confirmed, and of a key nothing behind what is not."""
     left = list(batch)
     async with asyncio.timeout(PATIENCE):
@@ -55,8 +55,8 @@ async def publish(transport: NsqTransport, batch: Sequence[Outgoing]) -> None:
                 await asyncio.sleep(0.05)  # as long as the receiver waits at first
 
 
-def _first_of_each_key(batch: Sequence[Outgoing]) -> list[Outgoing]:
-    first: dict[str, Outgoing] = {}
+def _first_of_each_key(batch: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
+    first: dict[str, OutgoingMessage] = {}
     for item in batch:
         first.setdefault(item.message.key or item.message.id, item)
     return list(first.values())

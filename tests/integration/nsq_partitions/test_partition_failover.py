@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bus.errors import TransportRefused
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.quarantine import MemoryQuarantine
 from bus.transports.nsq import NsqTransport
 from bus.transports.nsq.partitions.layout import partition_of
@@ -277,7 +277,9 @@ async def test_a_partition_that_fails_to_write_is_told_of_until_it_writes(shared
         await first_deliveries(await transport.consume(code, "billing"), range(20))
 
 
-async def _apart(transport: NsqTransport, batch: list[Outgoing]) -> tuple[list[Outgoing], list[Outgoing]]:
+async def _apart(
+    transport: NsqTransport, batch: list[OutgoingMessage]
+) -> tuple[list[OutgoingMessage], list[OutgoingMessage]]:
     """Publish once a message of each of two partitions, the first of which hangs, and return the rest by partition."""
     shares = [[item for item in batch if partition_of(item.message.key, 2) == number] for number in (0, 1)]
     assert await transport.publish([shares[0][0], shares[1].pop(0)]) == [False, True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from bus.ports.transport import Consumer, Incoming
+from bus.ports.transport import Consumer, IncomingMessage
 from tests.doubles.youzan.running import YouzanDouble
 from tests.harness.http import PLAIN
 from tests.harness.waiting import until
@@ -79,7 +79,7 @@ async def test_who_finishes_what_a_new_leader_lacks_gets_what_has_its_ids_by_the
         await transport.ensure(*wanted(code))
         consumer = await transport.consume(code, LANE)
         await publish(transport, outgoing(code, range(10), keyed=False))
-        held: list[Incoming] = []
+        held: list[IncomingMessage] = []
         while len(held) < 10:
             held += await consumer.receive(100)
         (buffer,) = consumer._buffers.values()

@@ -10,7 +10,7 @@ import pytest
 from bus.clock import SystemClock
 from bus.domain.destination import Ordering
 from bus.domain.identity import trace_number
-from bus.ports.transport import Consumer, Incoming
+from bus.ports.transport import Consumer, IncomingMessage
 from bus.transports.merged import MergedConsumer
 from tests.doubles.youzan.running import YouzanDouble
 from tests.integration.nsq_partitions.partition_world import PATIENCE, config, opened, outgoing, publish, wanted
@@ -29,7 +29,7 @@ async def test_a_receipt_has_nsqd_partition_id_time_and_attempts(
         await publish(transport, shared_key)
         merged = MergedConsumer()
         merged.add("nsq", await transport.consume(code, "billing"))
-        found: list[Incoming] = []
+        found: list[IncomingMessage] = []
         while len(found) < 3:
             items = await merged.receive(1)
             merged.ack(items)
@@ -90,8 +90,8 @@ async def test_a_traced_destination_has_its_messages_traced_as_long_as_it_is(
         assert [name for name in commands if "SUB" in name] == ways
 
 
-async def _received(consumer: Consumer, count: int) -> list[Incoming]:
-    found: list[Incoming] = []
+async def _received(consumer: Consumer, count: int) -> list[IncomingMessage]:
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(PATIENCE):
         while len(found) < count:
             items = await consumer.receive(100)

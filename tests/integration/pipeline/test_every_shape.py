@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from bus.cli import run
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.stores.sqlite import SqliteStore
 from pipeline.jobs import archive
 from pipeline.jobs.reconcile import read_proofs
@@ -49,7 +49,7 @@ class World:
     async def fill(self) -> None:
         """Write all of it."""
         await fill(await SqliteStore.open(self.folder / "store"), self.shapes)
-        gathered = Gathering("receiver+dispatcher", "host-1", self.start)
+        gathered = EventBuffer("receiver+dispatcher", "host-1", self.start)
         for shape in self.shapes:
             for event in shape.told:
                 gathered.add(event)

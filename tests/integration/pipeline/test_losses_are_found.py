@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from bus.domain.tracing.events import TraceEvent
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from pipeline.jobs import rollup
 from pipeline.jobs.reconcile import Plan, Proof, missing, read_proofs, reconciled, totals
 from pipeline.lake.lake import Lake
@@ -177,7 +177,7 @@ def test_what_memory_had_no_room_to_tell_is_explained_by_the_store_and_hides_no_
     told_of, undelivered, unheard, *others = [one_message(START + place * 1_000) for place in range(60)]
     said = [*told_of, *undelivered[:2], *(event for message in others[:20] for event in message)]
     unsaid = [*unheard[:2], *(event for message in others[20:] for event in message)]
-    gathered = Gathering("receiver+dispatcher", "host-1", START, most=len(said) - 10)
+    gathered = EventBuffer("receiver+dispatcher", "host-1", START, most=len(said) - 10)
     for event in [*said, *unsaid]:
         gathered.add(msgspec.convert(event, TraceEvent))
     sealed = gathered.close(NOW)

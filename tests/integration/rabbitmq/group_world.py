@@ -13,7 +13,7 @@ from bus.domain.destination import Destination, Ordering
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
-from bus.ports.broker_group import GroupReader, GroupWriter, Standing
+from bus.ports.broker_group import GroupReader, GroupStatus, GroupWriter
 from bus.testing.contracts.broker_group import eventually
 from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
@@ -31,8 +31,8 @@ QUICK = PATIENCE._replace(
     connect=2.0, answer=2.0, confirm=2.0, probe_every=0.2, poll_every=0.1, repair_every=0.1, longest_backoff=0.5
 )
 LONG = 60.0
-WHOLE = Standing(is_whole=True, is_empty=False)
-WHOLE_AND_EMPTY = Standing(is_whole=True, is_empty=True)
+WHOLE = GroupStatus(is_whole=True, is_empty=False)
+WHOLE_AND_EMPTY = GroupStatus(is_whole=True, is_empty=True)
 
 
 class GroupWorld:
@@ -79,10 +79,10 @@ class GroupWorld:
     async def reader(self) -> GroupReader:
         return await self.group.reader(self.code, "billing")
 
-    async def standing(self) -> Standing:
+    async def standing(self) -> GroupStatus:
         return await self.group.standing(self.code, ["billing"])
 
-    async def stands(self, wanted: Standing) -> None:
+    async def stands(self, wanted: GroupStatus) -> None:
         """Wait until the group stands so."""
 
         async def stands() -> bool:

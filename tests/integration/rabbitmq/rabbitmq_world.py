@@ -19,7 +19,7 @@ from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
 from bus.ports.clock import Clock
-from bus.ports.transport import Consumer, Incoming, Outgoing
+from bus.ports.transport import Consumer, IncomingMessage, OutgoingMessage
 from bus.testing.quarantine import MemoryQuarantine
 from bus.testing.writes import message
 from bus.transports.rabbitmq import Patience, RabbitmqConfig, RabbitmqTransport, parse_cluster
@@ -94,7 +94,7 @@ class World:
         await self.transport.ensure(Destination(code=self.code), subscriptions)
 
     async def publish(self, *messages: Message) -> list[bool]:
-        return await self.transport.publish([Outgoing(one, b"") for one in messages])
+        return await self.transport.publish([OutgoingMessage(one, b"") for one in messages])
 
     async def consume(self, name: str = "billing") -> Consumer:
         return await self.transport.consume(self.code, name)
@@ -130,9 +130,9 @@ async def world(
         await found.transport.close()
 
 
-async def receive(consumer: Consumer, count: int, *, within: float = LONG) -> list[Incoming]:
+async def receive(consumer: Consumer, count: int, *, within: float = LONG) -> list[IncomingMessage]:
     """Receive exactly so many messages, with a deadline."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(within):
         while len(found) < count:
             found += await consumer.receive(count - len(found))
@@ -198,5 +198,5 @@ async def somebody_else(url: str) -> AsyncIterator[aio_pika.abc.AbstractChannel]
         await connection.close()
 
 
-def ids(found: Sequence[Incoming] | Sequence[Message]) -> list[str]:
-    return [one.message.id if isinstance(one, Incoming) else one.id for one in found]
+def ids(found: Sequence[IncomingMessage] | Sequence[Message]) -> list[str]:
+    return [one.message.id if isinstance(one, IncomingMessage) else one.id for one in found]

@@ -10,7 +10,7 @@ from pathlib import Path
 import aio_pika
 import pytest
 
-from bus.ports.broker_group import Standing
+from bus.ports.broker_group import GroupStatus
 from bus.testing.contracts.broker_group import eventually, nothing_comes
 from bus.transports.rabbitmq.strict.intake import PREFETCH
 from tests.harness.process import Child, module
@@ -130,7 +130,7 @@ async def test_what_waits_for_nobody_is_not_empty(cluster: RabbitmqCluster) -> N
         sent = found.messages(3)
         assert await (await found.writer()).write(sent) == 3
         for _ in range(3):
-            assert await found.standing() == Standing(is_whole=True, is_empty=False)
+            assert await found.standing() == GroupStatus(is_whole=True, is_empty=False)
         assert await read(await found.reader(), 3) == ids(sent)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from bus.bootstrap import Offers, load_roles
+from bus.bootstrap import RoleServices, load_roles
 from bus.cluster.members import Members
 from bus.domain.destination import Destination
 from bus.domain.lanes import accepted_lane
@@ -406,7 +406,7 @@ async def test_metrics_forget_what_is_gone(tmp_path: Path, subscriber: Subscribe
     async with running(tmp_path) as bus:
         await bus.subscribe("billing", subscriber.url("/a"))
         offers = bus.introspection.offers
-        bus.introspection.offers = offers | Offers(conditions={"kafka queues of orders": lambda: "not made yet"})
+        bus.introspection.offers = offers | RoleServices(conditions={"kafka queues of orders": lambda: "not made yet"})
         text = (await bus.client.get("/metrics")).text
         assert 'bus_breaker_state{subscription="orders/billing"}' in text
         assert 'bus_degraded{part="kafka queues of orders"} 1.0' in text

@@ -10,17 +10,17 @@ from typing import Any, Final, NamedTuple
 
 from bus.domain.ordering.chain import Segment, abandoned, produced_by
 from bus.domain.ordering.effects import (
+    CheckGroup,
     Effect,
     HasMark,
     IsDrained,
-    Known,
+    KnownChain,
     Mark,
-    Open,
+    OpenWriter,
     Procedure,
     Put,
     Read,
-    Refused,
-    Stand,
+    Refusal,
     Write,
 )
 from bus.domain.ordering.reader import ChainReader, Verdict
@@ -73,12 +73,12 @@ class _Process:
         coordinator = self.places.coordinator
         match effect:
             case Read():
-                return Call(coordinator.name, coordinator.read, Refused.UNKNOWN, 2.0)
+                return Call(coordinator.name, coordinator.read, Refusal.UNKNOWN, 2.0)
             case Put(chain, version):
                 return Call(
-                    coordinator.name, lambda reply: coordinator.put(chain, version, reply), Refused.UNKNOWN, 2.0
+                    coordinator.name, lambda reply: coordinator.put(chain, version, reply), Refusal.UNKNOWN, 2.0
                 )
-            case Stand(group):
+            case CheckGroup(group):
                 return Call(group, self.places.groups[group].stand, AWAY, 2.0)
             case Mark(group, known):
                 return Call(group, lambda reply: self.places.groups[group].mark(known, reply), "", 2.0)
@@ -116,7 +116,7 @@ class Receiver(_Process):
     def do_own(self, effect: Effect) -> Call:
         """Open writers and write."""
         match effect:
-            case Open(group):
+            case OpenWriter(group):
                 writer = self._writers[group] = object()
                 return Call(group, lambda reply: self.places.groups[group].open(writer, reply), default=False)
             case Write(group, epoch, messages):
@@ -275,7 +275,7 @@ class Dispatcher(_Process):
         tenure = self.reader.tenure
         if chain is None or not (tenure.is_held and tenure.is_mine(chain)) or chain.holds(group.name):
             return False
-        standing = yield self.do(Stand(group.name))
+        standing = yield self.do(CheckGroup(group.name))
         return standing.is_whole and not standing.is_empty
 
     def _clear_queue(self, group: Group, name: str) -> Coroutine:
@@ -302,11 +302,11 @@ class Person:
         coordinator = self._coordinator
         while True:
             yield Sleep(5.0)
-            known = yield Call(coordinator.name, coordinator.read, Refused.UNKNOWN)
-            groups = [one.group for one in known.chain.consume if one.is_lost] if isinstance(known, Known) else []
+            known = yield Call(coordinator.name, coordinator.read, Refusal.UNKNOWN)
+            groups = [one.group for one in known.chain.consume if one.is_lost] if isinstance(known, KnownChain) else []
             if groups:
                 act = partial(coordinator.put, abandoned(known.chain, groups[0]), known.version)
-                yield Call(coordinator.name, act, Refused.UNKNOWN)
+                yield Call(coordinator.name, act, Refusal.UNKNOWN)
 
 
 class Producer:
@@ -370,10 +370,10 @@ class Producer:
         """Have nobody send alone, as a person decides, whatever is still on its way."""
         coordinator = self._coordinator
         while True:
-            known = yield Call(coordinator.name, coordinator.read, Refused.UNKNOWN)
-            if isinstance(known, Known):
+            known = yield Call(coordinator.name, coordinator.read, Refusal.UNKNOWN)
+            if isinstance(known, KnownChain):
                 act = partial(coordinator.put, produced_by(known.chain, ""), known.version)
-                if isinstance((yield Call(coordinator.name, act, Refused.UNKNOWN)), int):
+                if isinstance((yield Call(coordinator.name, act, Refusal.UNKNOWN)), int):
                     return
             yield Sleep(0.3)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bus.domain.ordering.chain import Chain
-from bus.domain.ordering.effects import Known, Refused
-from bus.ports.broker_group import AWAY, Standing
+from bus.domain.ordering.effects import KnownChain, Refusal
+from bus.ports.broker_group import AWAY, GroupStatus
 from tests.stateful.chains.world import Host, World
 
 HEARTBEATS = 6.0
@@ -40,14 +40,14 @@ class Coordinator:
     def read(self, reply: Callable[[Any], None]) -> None:
         """Answer what is there."""
         if self.is_up:
-            reply(Known(self.chain, self.version))
+            reply(KnownChain(self.chain, self.version))
 
     def put(self, chain: Chain, version: int, reply: Callable[[Any], None]) -> None:
         """Compare and set."""
         if not self.is_up:
             return
         if version != self.version:
-            reply(Refused.CONFLICT)
+            reply(Refusal.CONFLICT)
             return
         self.chain, self.version = chain, version + 1
         reply(self.version)
@@ -148,7 +148,7 @@ class Group:
         """Say how it stands."""
         if self.up:
             is_empty = all(acked == self._end for acked in self.acked.values())
-            reply(Standing(is_whole=True, is_empty=is_empty) if self.up == self.copies else AWAY)
+            reply(GroupStatus(is_whole=True, is_empty=is_empty) if self.up == self.copies else AWAY)
 
     def join(self, session: Session, subscription: str) -> None:
         """Queue up for a subscription."""

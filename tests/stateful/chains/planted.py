@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Chain, Segment, joined, marked, with_current, without
-from bus.domain.ordering.effects import Mark, Open, Procedure, Stand
+from bus.domain.ordering.effects import CheckGroup, Mark, OpenWriter, Procedure
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.domain.ordering.tenure import Terms
@@ -32,7 +32,7 @@ class AppendsLater(ChainSender):
         standings = {}
         for group in self._groups:
             if group not in gone:
-                standings[group] = yield Stand(group)
+                standings[group] = yield CheckGroup(group)
         yield from self.copy.put(chain, joined(without(chain, gone), standings))
         return False
 
@@ -50,7 +50,7 @@ class JoinsUndrained(ChainSender):
     def _move(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
         gone = failed | ({chain.current.group} if chain.current is not None else set())
         for group in self._groups:
-            if group not in gone and (yield Stand(group)).is_whole:
+            if group not in gone and (yield CheckGroup(group)).is_whole:
                 return (yield from self.copy.put(chain, with_current(replace(chain, send=(group,)), 0)))
         return False
 
@@ -91,7 +91,7 @@ class WritesUnchecked(ChainSender):
 
     def _is_open(self, current: Segment) -> Procedure[bool]:
         wanted = self._wanted(current)
-        if self._opened == wanted or not (yield Open(current.group)):
+        if self._opened == wanted or not (yield OpenWriter(current.group)):
             return self._opened == wanted
         chain = yield from self.copy.read()
         mark = yield Mark(current.group, "")

@@ -6,7 +6,7 @@ from collections import deque
 from random import Random
 from typing import Final
 
-from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
+from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 
 INTERVAL: Final = 10.0
 PARTITIONS: Final = 2
@@ -64,7 +64,7 @@ class Cluster:
     def expand(self, count: int) -> None:
         self.partitions += [Partition() for _ in range(count - len(self.partitions))]
 
-    def sight(self) -> Sight:
+    def sight(self) -> TopicObservation:
         """Return what its nsqds tell, without those that are silent."""
         parts = tuple(
             PartSeen(
@@ -77,7 +77,7 @@ class Cluster:
             for number, one in enumerate(self.partitions)
             if not (self.is_silent and number == 0)
         )
-        return Sight(
+        return TopicObservation(
             cluster=self.name,
             exists=True,
             partitions=len(self.partitions),

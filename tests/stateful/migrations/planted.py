@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from bus.domain.routing.evidence import Sight
-from bus.domain.routing.migration import Migration, Taken
-from bus.domain.routing.needs import Seen, waits_for
+from bus.domain.routing.evidence import TopicObservation
+from bus.domain.routing.migration import CompletedStep, Migration
+from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import Kind, Step
 from tests.stateful.migrations.clusters import Cluster
@@ -21,7 +21,7 @@ _LONG: Final = 1e6
 class WritersMayRemain(Rules):
     """Sends producers on while others may write to the cluster before."""
 
-    def waits(self, migration: Migration, seen: Seen) -> bool:
+    def waits(self, migration: Migration, seen: StepEvidence) -> bool:
         blind = {
             name: timed._replace(sight=replace(timed.sight, producers=0), unwritten_for=_LONG)
             for name, timed in (("source", seen.source), ("target", seen.target))
@@ -32,7 +32,7 @@ class WritersMayRemain(Rules):
 class WaitingMayRemain(Rules):
     """Moves consumers while messages wait."""
 
-    def waits(self, migration: Migration, seen: Seen) -> bool:
+    def waits(self, migration: Migration, seen: StepEvidence) -> bool:
         blind = {
             name: timed._replace(sight=replace(timed.sight, parts=()), drained_for=_LONG)
             for name, timed in (("source", seen.source), ("target", seen.target))
@@ -45,14 +45,14 @@ class WaitingMayRemain(Rules):
 class NobodyIsAsked(Rules):
     """Takes steps that not all proxies have in force."""
 
-    def waits(self, migration: Migration, seen: Seen) -> bool:
+    def waits(self, migration: Migration, seen: StepEvidence) -> bool:
         return bool(waits_for(migration, seen._replace(unconfirmed=(), in_force_for=_LONG)))
 
 
 class InFlightIsNothing(Rules):
     """Overlooks what consumers hold, and what they gave back with a delay."""
 
-    def sight(self, cluster: Cluster) -> Sight:
+    def sight(self, cluster: Cluster) -> TopicObservation:
         found = cluster.sight()
         parts = tuple(
             replace(part, channels=tuple(replace(one, in_flight=0, deferred=0) for one in part.channels))
@@ -64,7 +64,7 @@ class InFlightIsNothing(Rules):
 class SilenceIsEmpty(Rules):
     """Takes an nsqd that cannot be asked for one that has nothing."""
 
-    def sight(self, cluster: Cluster) -> Sight:
+    def sight(self, cluster: Cluster) -> TopicObservation:
         return replace(cluster.sight(), unknown=())
 
 
@@ -91,7 +91,7 @@ class BackAtOnce(Rules):
     def roll_back(self, migration: Migration, now: int) -> Migration:
         if migration.has_ended:
             return super().roll_back(migration, now)
-        return replace(migration, history=(*migration.history, Taken(Step.CANCELED, now)), paused=False)
+        return replace(migration, history=(*migration.history, CompletedStep(Step.CANCELED, now)), paused=False)
 
 
 BUGS: Final[dict[str, tuple[Callable[[], Rules], Kind, str]]] = {

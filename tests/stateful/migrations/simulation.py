@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple
 
-from bus.domain.routing.evidence import Sight, Watch
+from bus.domain.routing.evidence import TopicObservation, Watch
 from bus.domain.routing.migration import Migration, begin, pause, rollback, take
-from bus.domain.routing.needs import Seen, waits_for
+from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import Kind, Side, Step
 from bus.errors import Conflict
@@ -25,7 +25,7 @@ _EXPANDED: Final = 3
 class Rules:
     """What is simulated; planted bugs change a part of it."""
 
-    def waits(self, migration: Migration, seen: Seen) -> bool:
+    def waits(self, migration: Migration, seen: StepEvidence) -> bool:
         """Whether the next step is not taken yet."""
         return bool(waits_for(migration, seen))
 
@@ -33,7 +33,7 @@ class Rules:
         """Return what proxies answer."""
         return migration.route
 
-    def sight(self, cluster: Cluster) -> Sight:
+    def sight(self, cluster: Cluster) -> TopicObservation:
         """Return what is seen of a cluster."""
         return cluster.sight()
 
@@ -126,7 +126,7 @@ class Proxy:
         if not missing and self.since is None:
             self.since = now
         in_force = now - self.since if self.since is not None else 0.0
-        seen = Seen(timed[Side.SOURCE], timed[Side.TARGET], missing, in_force)
+        seen = StepEvidence(timed[Side.SOURCE], timed[Side.TARGET], missing, in_force)
         if self.known.paused or self.known.has_ended or self.writing is not None:
             return
         if self.known.step is Step.EXPANDING_SOURCE:

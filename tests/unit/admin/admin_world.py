@@ -14,7 +14,7 @@ import httpx
 
 from admin.app import make_app
 from admin.services import AdminServices
-from bus.bootstrap import Context, Offers, introspect
+from bus.bootstrap import Context, RoleServices, introspect
 from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.opening import peer_poster
 from bus.cluster.peers import PeerKey, Peers
@@ -178,7 +178,7 @@ class World:
             feed=make_feed(self.spools, self.store, registry, rollups, own_events, self.clock),
             events=self.events,
         )
-        self.introspection = introspect(self.context, Offers(dispatching=NoDispatching()))
+        self.introspection = introspect(self.context, RoleServices(dispatching=NoDispatching()))
         self.services = AdminServices(self.context, self.introspection)
         self.app = make_app(self.services)
 

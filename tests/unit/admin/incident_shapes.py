@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from bus.domain.health.alarm import Severity
-from bus.domain.health.incidents import Incident, Raised
-from bus.sentences import sentence
+from bus.domain.health.incidents import Incident, RaisedAlarm
+from bus.sentences import localized
 from bus.testing.writes import NOON
 from tests.unit.admin.admin_world import World
 
 
-def raised(destination: str | None = "orders", severity: Severity = Severity.WARNING) -> Raised:
-    return Raised(
+def raised(destination: str | None = "orders", severity: Severity = Severity.WARNING) -> RaisedAlarm:
+    return RaisedAlarm(
         rule="backlog",
         severity=severity,
-        what=sentence("{count} messages wait", count=3),
-        next_step=sentence("look"),
+        what=localized("{count} messages wait", count=3),
+        next_step=localized("look"),
         link="destinations/orders",
         destination=destination,
         subscription="shop" if destination else None,
@@ -25,7 +25,7 @@ def raised(destination: str | None = "orders", severity: Severity = Severity.WAR
     )
 
 
-async def put(world: World, id_: str, *alarms: Raised, **changes: Any) -> Incident:
+async def put(world: World, id_: str, *alarms: RaisedAlarm, **changes: Any) -> Incident:
     found = {str(number): one for number, one in enumerate(alarms or (raised(),))}
     incident = Incident(**{"id": id_, "cause": "c", "opened_at": NOON - 5000, "alarms": found, **changes})
     await world.services.alarms.put_incident(incident)

@@ -13,8 +13,8 @@ import pytest
 from bus.cluster.alarm_documents import MOST_SILENCES
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel, Silence
-from bus.domain.health.incidents import Told
-from bus.sentences import Said, sentence
+from bus.domain.health.incidents import Notification
+from bus.sentences import AnyText, localized
 from bus.testing.writes import NOON
 from compensator.alarms.texts import Text
 from compensator.alarms.trials import Trials
@@ -37,7 +37,7 @@ async def test_incidents_are_listed_with_what_to_do_and_the_open_ones_first(
     world: World, client: httpx.AsyncClient
 ) -> None:
     await put(world, "old", closed_at=NOON - 1000)
-    told = {"ops": Told(NOON - 4000, Severity.WARNING)}
+    told = {"ops": Notification(NOON - 4000, Severity.WARNING)}
     await put(world, "new", raised(), raised(None, Severity.CRITICAL), told=told, owed={"mail": NOON}, left_out=2)
     answer = (await client.get("/alarms")).json()
     assert [(one["id"], one["state"]) for one in answer["items"]] == [("new", "open"), ("old", "closed")]
@@ -161,9 +161,9 @@ class Phone:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def tell(self, _: Channel, text: Text, __: object) -> Said:
+    async def tell(self, _: Channel, text: Text, __: object) -> AnyText:
         self.told.append(text.body)
-        return sentence("it is deaf")
+        return localized("it is deaf")
 
 
 def watching(world: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 from admin.housekeeping import keep_house
 from bus.domain.delivery.delivery import Status
 from bus.domain.times import DAY
-from bus.security.audit_log import AUDIT, AuditLog, Wanted
+from bus.security.audit_log import AUDIT, AuditLog, AuditQuery
 from bus.security.principals import ANYONE
 from bus.stores.sqlite import SqliteStore
 from bus.testing.clock import ManualClock
@@ -210,9 +210,9 @@ async def test_a_page_looks_at_a_bounded_number_of_entries_and_says_where_to_go_
     for _ in range(5000):
         clock.jump(1)
         await log.add(log.entry(ANYONE, "PUT", "usual", changes={}, address=""))
-    first = await log.read(Wanted(what="rare"), after=None, limit=10)
+    first = await log.read(AuditQuery(what="rare"), after=None, limit=10)
     assert first.entries == []
-    second = await log.read(Wanted(what="rare"), after=first.next, limit=10)
+    second = await log.read(AuditQuery(what="rare"), after=first.next, limit=10)
     assert [entry.resource for entry in second.entries] == ["rare"]
     assert second.next is None
 
@@ -228,10 +228,10 @@ async def test_entries_outlive_the_process(tmp_path: Path) -> None:
     await store.close()
     store = await SqliteStore.open(tmp_path / "store")
     log = AuditLog(store, clock)
-    found = await log.read(Wanted(), after=None, limit=1000)
+    found = await log.read(AuditQuery(), after=None, limit=1000)
     assert {entry.resource for entry in found.entries} == {f"rates/{number}" for number in range(600)}
     assert [entry.status for entry in found.entries if entry.resource == "rates/0"] == [200]
     clock.jump(2 * DAY)
     assert await log.expire(1) == 600
-    assert (await log.read(Wanted(), after=None, limit=10)).entries == []
+    assert (await log.read(AuditQuery(), after=None, limit=10)).entries == []
     await store.close()

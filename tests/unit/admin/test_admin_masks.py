@@ -16,7 +16,7 @@ from bus.domain.delivery.delivery import Attempt, Status
 from bus.domain.message import Message
 from bus.domain.searching.masking import LARGEST
 from bus.errors import AccessDenied
-from bus.security.audit_log import Wanted
+from bus.security.audit_log import AuditQuery
 from bus.security.principals import ANYONE, Principal
 from bus.testing.writes import attempt, message, outcome
 from tests.unit.admin.admin_world import World, problem
@@ -192,7 +192,7 @@ async def test_an_attempt_its_curl_and_a_pretty_body_are_masked(world: World, ke
             shown = await client.get(path, params={"as": "pretty", "unmasked": "true"})
             assert shown.status_code == (200 if role == "admin" else 403)
             assert ("4111111" in shown.text) is (role == "admin")
-        logged = await world.services.audit.read(Wanted(what=paths[0].strip("/")), after=None, limit=9)
+        logged = await world.services.audit.read(AuditQuery(what=paths[0].strip("/")), after=None, limit=9)
     assert len(logged.entries) == 1
     for answer in answers:
         assert answer.status_code == 200

@@ -9,16 +9,16 @@ import httpx
 import msgspec
 import pytest
 
-from bus.bootstrap import Offers, introspect
-from bus.cluster.member import COLLECTION, Held, Member
+from bus.bootstrap import RoleServices, introspect
+from bus.cluster.member import COLLECTION, HeldMessages, Member
 from bus.domain.delivery.delivery import Status
 from bus.domain.health.alarm import Severity
-from bus.domain.health.incidents import Incident, Raised
+from bus.domain.health.incidents import Incident, RaisedAlarm
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.domain.times import format_time
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import URL, World, problem, subscribed
@@ -101,7 +101,7 @@ async def test_the_backlog_is_that_of_all_dispatchers_and_brokers() -> None:
     async with world.client() as client:
         await client.put("/destinations/orders", json={"transport": "kafka"})
         await client.put("/destinations/orders/subscriptions/billing", json={"url": URL})
-    held = {"orders/billing": Held(9, NOON + 5, 4)}
+    held = {"orders/billing": HeldMessages(9, NOON + 5, 4)}
     await tell(world, other("a", held=held, unpublished={"orders": NOON + 3}), other("b", held=held))
     broker.figures = {("orders", "billing"): Lag(100, NOON + 2)}
     direct = world.context.spools["direct"]
@@ -128,7 +128,7 @@ async def test_what_is_retried_waits_in_the_compensations(world: World) -> None:
 
 
 async def test_a_trouble_of_another_process_can_be_said_in_another_language(world: World) -> None:
-    said = sentence("{name}: closed", name="rabbitmq-primary")
+    said = localized("{name}: closed", name="rabbitmq-primary")
     await tell(world, other(troubles={"rabbitmq-primary": str(said)}, trouble_texts={"rabbitmq-primary": said}))
     (alarm,) = (await overview(world))["alarms"]
     assert alarm["what"] == "rabbitmq-primary is not well on node-2: rabbitmq-primary: closed"
@@ -201,8 +201,8 @@ async def test_since_when_an_alarm_lasts_is_known_after_a_restart(world: World) 
     world.context.rollups.count([outcome(message(1), "billing", Status.DEAD, at=world.clock.now())])
     await world.context.rollups.flush()
     assert (await overview(world))["alarms"][0]["since"] is None
-    said = {"what": sentence("x"), "next_step": sentence("y"), "link": ""}
-    raised = Raised(rule="dead", severity=Severity.WARNING, found_at=NOON, raised_at=NOON, **said)
+    said = {"what": localized("x"), "next_step": localized("y"), "link": ""}
+    raised = RaisedAlarm(rule="dead", severity=Severity.WARNING, found_at=NOON, raised_at=NOON, **said)
     gone = msgspec.structs.replace(raised, found_at=1, raised_at=1, over_at=2)
     alarms = {"dead:orders/billing": raised, "dead:orders/mail": gone}
     await world.services.alarms.put_incident(Incident(id="i1", cause="c", opened_at=NOON, alarms=alarms))
@@ -228,7 +228,7 @@ async def test_while_the_store_is_away_the_rest_is_told(world: World, monkeypatc
 
 
 async def test_those_with_the_most_waiting_come_first_and_the_rest_is_counted(world: World) -> None:
-    await tell(world, other(held={"orders/mail": Held(5, NOON, 5)}))
+    await tell(world, other(held={"orders/mail": HeldMessages(5, NOON, 5)}))
     found = await overview(world, limit=1)
     assert [line["subscription"] for line in found["subscriptions"]] == ["mail"]
     assert found["left_out"] == {"destinations": 0, "subscriptions": 1}
@@ -240,7 +240,7 @@ async def test_a_key_of_some_destinations_sees_these_and_nothing_of_the_whole_bu
         await client.put("/destinations/mails", json={})
         await client.put("/destinations/mails/subscriptions/x", json={"url": URL})
     breakers = {lane: BreakerFigures("open", NOON, NOON) for lane in ("orders/mail", "mails/x")}
-    held = {"orders/mail": Held(5, NOON, 5), "mails/x": Held(7, NOON, 7)}
+    held = {"orders/mail": HeldMessages(5, NOON, 5), "mails/x": HeldMessages(7, NOON, 7)}
     await tell(world, other(roles=("receiver",), breakers=breakers, held=held))
     world.context.rollups.count([message(1, destination="mails", received_at=world.clock.now())])
     await world.context.rollups.flush()
@@ -282,7 +282,7 @@ async def test_an_impossible_limit_is_refused(client: httpx.AsyncClient, limit: 
 
 async def test_what_roles_offer_that_were_made_after_the_admin_is_seen() -> None:
     world = World()
-    offers = world.introspection.offers | Offers(conditions={"alarms": lambda: "channel ops: it failed"})
+    offers = world.introspection.offers | RoleServices(conditions={"alarms": lambda: "channel ops: it failed"})
     introspect(world.context, offers)
     async with world.client() as client:
         alarms = [one["what"] for one in (await client.get("/overview")).json()["alarms"]]

@@ -11,7 +11,7 @@ from admin.showing.producers import producers_view
 from bus.cluster.member import Member
 from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import USED_KEY_RATE, ProducerFigures, RejectedFigures, TurnedAwayFigures
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.testing.writes import NOON
 from tests.unit.admin.admin_world import World, problem
 
@@ -81,7 +81,7 @@ def test_what_a_sweeper_sees_is_where_it_is() -> None:
 def test_what_is_refused_is_told_with_what_to_do_and_who_does_not_answer() -> None:
     rejected = RejectedFigures("shop", "orders", 422, "too odd", 3, NOON - 9000, NOON, "m1")
     away = TurnedAwayFigures("shop key", USED_KEY_RATE, 4, NOON - 5, NOON, "orders")
-    silent = Answer(member("b:1"), 9.0, None, sentence("{url} does not answer: {error}", url="http://b", error="x"))
+    silent = Answer(member("b:1"), 9.0, None, localized("{url} does not answer: {error}", url="http://b", error="x"))
     deaf = Answer(member("c:1", roles=("dispatcher",)), 9.0, None, "away")
     found = view(told("a:1", rejected=(rejected,), turned_away=(away,)), silent, deaf)
     (refused,), (turned_away,), (unheard,) = found["refused"], found["turned_away"], found["unheard"]

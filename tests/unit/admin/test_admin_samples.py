@@ -10,11 +10,11 @@ import pytest
 
 from bus.domain.message import Message
 from bus.ports.poster import Phases
-from bus.ports.sampling import Sampled
+from bus.ports.sampling import SampleResult
 from tests.unit.admin.admin_world import BILLING, World, problem, subscribed
 
 PATH = f"{BILLING}/sample"
-ANSWERED = Sampled(
+ANSWERED = SampleResult(
     url="http://127.0.0.1:9000/hook",
     headers=[("host", "127.0.0.1:9000"), ("webhook-signature", "v1,abc"), ("bus-sample", "true")],
     status=201,
@@ -30,11 +30,11 @@ ANSWERED = Sampled(
 class Dispatcher:
     """The dispatcher of this process, as far as samples go."""
 
-    def __init__(self, answer: Sampled = ANSWERED) -> None:
+    def __init__(self, answer: SampleResult = ANSWERED) -> None:
         self.answer = answer
         self.sent: list[tuple[Message, str]] = []
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
         self.sent.append((message, subscription))
         return self.answer
 
@@ -103,7 +103,7 @@ async def test_any_body_is_sent(world: World, client: httpx.AsyncClient, asked: 
 
 
 async def test_what_is_not_text_or_cut_is_said(world: World, client: httpx.AsyncClient) -> None:
-    world.offer(sampling=Dispatcher(Sampled(status=500, answer=b"\xff\x00", answer_bytes=9000)))
+    world.offer(sampling=Dispatcher(SampleResult(status=500, answer=b"\xff\x00", answer_bytes=9000)))
     found = (await client.post(PATH, json={"body": 1})).json()
     assert found["response"]["body"] is None
     assert base64.b64decode(found["response"]["body_base64"]) == b"\xff\x00"
@@ -112,7 +112,7 @@ async def test_what_is_not_text_or_cut_is_said(world: World, client: httpx.Async
 
 
 async def test_without_an_answer_the_reason_is_shown(world: World, client: httpx.AsyncClient) -> None:
-    world.offer(sampling=Dispatcher(Sampled(failure="refused", error="nobody listens")))
+    world.offer(sampling=Dispatcher(SampleResult(failure="refused", error="nobody listens")))
     found = (await client.post(PATH, json={"body": 1})).json()
     assert (found["response"], found["failure"], found["error"]) == (None, "refused", "nobody listens")
     assert found["delivered"] is False
@@ -153,7 +153,7 @@ async def test_a_body_over_the_destinations_limit_is_a_413(world: World, client:
 
 
 async def test_nobody_to_send_it_is_a_503(world: World, client: httpx.AsyncClient) -> None:
-    world.offer(sampling=Dispatcher(Sampled(refused="no permit became free")))
+    world.offer(sampling=Dispatcher(SampleResult(refused="no permit became free")))
     answer = await client.post(PATH, json={"body": 1})
     document = problem(answer, 503)
     assert document["detail"] == "no permit became free; nothing was sent to the subscriber"

@@ -25,7 +25,7 @@ from admin.document import Document
 from bus.domain.delivery.delivery import Status
 from bus.domain.message import Message
 from bus.http.messages import PREFIX
-from bus.ports.sampling import Sampled
+from bus.ports.sampling import SampleResult
 from bus.serving import Gateway
 from bus.transports.publishing import DestinationPublisher
 from receiver.app import IngestApp
@@ -66,8 +66,8 @@ KNOWN = {
 class Answering:
     """A dispatcher whose subscribers answer every sample."""
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
-        return Sampled(url=URL, status=200, answer=f"{subscription} has {message.id}".encode())
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
+        return SampleResult(url=URL, status=200, answer=f"{subscription} has {message.id}".encode())
 
 
 async def _make() -> tuple[Gateway, str, dict[str, str]]:

@@ -13,7 +13,7 @@ from argon2 import PasswordHasher
 
 from bus.domain.delivery.delivery import Status
 from bus.security import passwords
-from bus.security.audit_log import Wanted
+from bus.security.audit_log import AuditQuery
 from bus.security.keys import Action
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import BILLING, URL, World, problem
@@ -356,7 +356,7 @@ async def test_behind_a_trusted_proxy_each_client_is_counted_by_its_own_address(
         problem(await log_in(proxy, password, **{"x-forwarded-for": "1.2.3.4, 203.0.113.9"}), 429)
         begun = await log_in(proxy, password, **{"x-forwarded-for": "198.51.100.7"})
         assert begun.status_code == 201
-    (entry,) = (await world.services.audit.read(Wanted(what="session"), after=None, limit=9)).entries
+    (entry,) = (await world.services.audit.read(AuditQuery(what="session"), after=None, limit=9)).entries
     assert entry.address == "198.51.100.7"
 
 

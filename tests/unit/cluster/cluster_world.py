@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from bus.cluster.lease import Promise, Question
-from bus.cluster.member import COLLECTION, Held, Member
+from bus.cluster.member import COLLECTION, HeldMessages, Member
 from bus.cluster.members import Members
 from bus.domain.health.vitals import SpoolFigures
 from bus.errors import StoreUnavailable
@@ -94,7 +94,7 @@ class Process:
         self.follows: Callable[[], bool] = lambda: True
         self.probed: list[str] = []
         self.answers = True
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldMessages] = {}
         self.records = 0
         self.longest = 0.0
         """How long a request may last, in seconds."""

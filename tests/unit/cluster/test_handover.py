@@ -16,7 +16,7 @@ from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.clock import ManualClock
 from bus.testing.cluster import NoOrder
 from bus.testing.writes import DESTINATION, message
@@ -80,10 +80,10 @@ def away(*, indeterminate: bool = False) -> Callable[[str, Any], Exception]:
     return lambda *_: PeerUnavailable("away", indeterminate=indeterminate)
 
 
-def outgoing(number: int, **changes: Any) -> Outgoing:
+def outgoing(number: int, **changes: Any) -> OutgoingMessage:
     made = message(number, expected=("billing",))
     changed = Message(**{name: getattr(made, name) for name in made.__struct_fields__} | changes)
-    return Outgoing(changed, encode_message(changed))
+    return OutgoingMessage(changed, encode_message(changed))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from bus.cluster.kept import Kept
+from bus.cluster.kept import SavedViews
 from bus.cluster.lease import Promise, Question
-from bus.cluster.member import COLLECTION, Held
+from bus.cluster.member import COLLECTION, HeldMessages
 from bus.domain.delivery.shares import View
 from bus.domain.times import DAY
 from tests.unit.cluster.cluster_world import Process, World
@@ -34,7 +34,7 @@ async def test_one_that_is_alone_has_all_permits_when_it_has_joined(world: World
     a = world.add("a")
     await a.members.join()
     assert a.members.shares.of("orders/many", 16) == 16
-    assert a.kept.kept == Kept((View(("a",)),))
+    assert a.kept.kept == SavedViews((View(("a",)),))
 
 
 async def test_one_that_does_not_deliver_takes_no_permits(world: World) -> None:
@@ -126,7 +126,7 @@ async def test_a_dispatcher_that_is_kept_from_all_permits_says_what_by(world: Wo
     await world.clock.advance(20)
     assert c.share() == 0
     assert c.members.trouble == ""
-    c.held = {"orders/many": Held(3, 0)}
+    c.held = {"orders/many": HeldMessages(3, 0)}
     await world.clock.advance(2)
     assert str(c.members.trouble).startswith("no permits for 2")
     assert str(c.members.trouble).endswith("not shared out yet by b (http://b, b)")
@@ -452,8 +452,8 @@ async def test_a_promise_is_made_by_the_process_that_was_asked_and_to_its_last_r
     assert not b.members.promise(Question("b", asking, (View(("a",)),))).is_promised
 
 
-@pytest.mark.parametrize("kept", [Kept(()), Kept((View(("b", "c")),)), Kept((View(), View(("a",))))])
-async def test_without_a_store_and_without_a_share_of_earlier_it_takes_all(world: World, kept: Kept) -> None:
+@pytest.mark.parametrize("kept", [SavedViews(()), SavedViews((View(("b", "c")),)), SavedViews((View(), View(("a",))))])
+async def test_without_a_store_and_without_a_share_of_earlier_it_takes_all(world: World, kept: SavedViews) -> None:
     a = world.add("a")
     a.reach.down = 1
     await a.kept.write(kept)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bus.bootstrap.identity import claim_name
-from bus.cluster.kept import Kept, ViewsFile
+from bus.cluster.kept import SavedViews, ViewsFile
 from bus.domain.delivery.shares import View
 
 
@@ -43,17 +43,17 @@ def test_a_name_that_was_cut_off_by_a_power_cut_is_made_anew(tmp_path: Path, tor
 
 
 async def test_a_view_is_kept(tmp_path: Path) -> None:
-    file, kept = ViewsFile(tmp_path / "permits.json"), Kept((View(("a", "b"), 3), View(("a",), 3)))
-    assert file.read() == Kept(())
+    file, kept = ViewsFile(tmp_path / "permits.json"), SavedViews((View(("a", "b"), 3), View(("a",), 3)))
+    assert file.read() == SavedViews(())
     await file.write(kept)
     assert ViewsFile(tmp_path / "permits.json").read() == kept
     (tmp_path / "permits.json").write_bytes(b'{"owners":["a","b"],"rotation":3}')
-    assert file.read() == Kept((View(("a", "b"), 3),)), "a version before this one wrote it"
+    assert file.read() == SavedViews((View(("a", "b"), 3),)), "a version before this one wrote it"
     (tmp_path / "permits.json").write_bytes(b'{"views": [')
-    assert file.read() == Kept(())
+    assert file.read() == SavedViews(())
 
 
 async def test_a_view_that_cannot_be_kept_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "nowhere").touch()
-    await ViewsFile(tmp_path / "nowhere" / "permits.json").write(Kept(()))
+    await ViewsFile(tmp_path / "nowhere" / "permits.json").write(SavedViews(()))
     assert "not kept on disk" in caplog.text

@@ -12,7 +12,7 @@ from bus.cluster.member import Member
 from bus.cluster.sampling import SAMPLE, Sampler
 from bus.domain.message import Message, decode_message
 from bus.errors import PeerUnavailable
-from bus.ports.sampling import Sampled
+from bus.ports.sampling import SampleResult
 from bus.testing.writes import message
 
 
@@ -25,11 +25,11 @@ class Crowd:
 class Own:
     """The dispatcher of this process."""
 
-    def __init__(self, answer: Sampled) -> None:
+    def __init__(self, answer: SampleResult) -> None:
         self.answer = answer
         self.asked: list[tuple[str, str]] = []
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
         self.asked.append((message.id, subscription))
         return self.answer
 
@@ -64,8 +64,8 @@ def sampler(peers: FakePeers, *found: Member, own: Own | None = None) -> Sampler
     return Sampler(Crowd(*found), peers, own)  # type: ignore[arg-type]
 
 
-SENT = Sampled(url="http://x/", status=200, answer=b"yes", answer_headers=[("a", "b")])
-REFUSED = Sampled(refused="no permit")
+SENT = SampleResult(url="http://x/", status=200, answer=b"yes", answer_headers=[("a", "b")])
+REFUSED = SampleResult(refused="no permit")
 
 
 async def test_the_dispatcher_of_this_process_goes_first() -> None:

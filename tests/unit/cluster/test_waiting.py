@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bus.cluster.member import Held, Member
-from bus.cluster.waiting import Waiting, figures
+from bus.cluster.member import HeldMessages, Member
+from bus.cluster.waiting import ClusterBacklog, figures
 from bus.domain.health.vitals import SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
@@ -41,7 +41,7 @@ async def test_a_process_tells_what_waits_in_its_spools() -> None:
     found = figures(await spools(), {})
     assert found.unpublished == {"orders": 500}
     assert found.unseen == {"orders": 900}
-    assert found.held == {"orders/billing": Held(2, 300, 2)}
+    assert found.held == {"orders/billing": HeldMessages(2, 300, 2)}
     assert found.spools["outcomes"] == SpoolFigures(2, 66, 1 << 30, 0, 900)
     assert figures({}, {}) == ({}, {}, {}, {})
 
@@ -51,8 +51,8 @@ async def test_what_workers_have_of_a_transport_is_told_beside_the_direct_queue(
     (lane, queued), *_ = figures(queues, {}).held.items()
     code, _, name = lane.partition("/")
     held = figures(queues, {(code, name): Lag(3, 7), ("other", "shop"): Lag(1, 9)}).held
-    assert held[lane] == Held(queued.records + 3, 7, 2)
-    assert held["other/shop"] == Held(1, 9)
+    assert held[lane] == HeldMessages(queued.records + 3, 7, 2)
+    assert held["other/shop"] == HeldMessages(1, 9)
 
 
 async def test_the_earliest_of_all_processes_counts() -> None:
@@ -60,21 +60,23 @@ async def test_the_earliest_of_all_processes_counts() -> None:
         b={"unpublished": {"orders": 400, "mail": 600}, "unseen": {"orders": 980}},
         c={"unpublished": {"mail": 650}, "unseen": {"mail": 20}},
     )
-    waiting = Waiting(crowd, await spools())  # type: ignore[arg-type]
+    waiting = ClusterBacklog(crowd, await spools())  # type: ignore[arg-type]
     assert waiting.unpublished() == {"orders": 400, "mail": 600}
     assert waiting.unseen() == {"orders": 900, "mail": 20}
-    assert Waiting(crowd, {}).unseen() == {"orders": 980, "mail": 20}  # type: ignore[arg-type]
+    assert ClusterBacklog(crowd, {}).unseen() == {"orders": 980, "mail": 20}  # type: ignore[arg-type]
 
 
 async def test_outcomes_of_earlier_lives_are_those_from_before_their_process_began() -> None:
     crowd = Crowd(b={"unseen": {"mail": 700}, "started_at": 600}, c={"unseen": {"news": 700}, "started_at": 800})
-    waiting = Waiting(crowd, await spools())  # type: ignore[arg-type]
+    waiting = ClusterBacklog(crowd, await spools())  # type: ignore[arg-type]
     assert waiting.unseen_of_earlier_lives() == {"orders", "news"}
 
 
 async def test_what_other_direct_queues_hold() -> None:
-    held = {"orders/billing": Held(3, 250), "orders/mail": Held(0, None)}
-    waiting = Waiting(Crowd(b={"held": held}, c={"held": {"orders/billing": Held(1, 260)}}), await spools())  # type: ignore[arg-type]
+    held = {"orders/billing": HeldMessages(3, 250), "orders/mail": HeldMessages(0, None)}
+    waiting = ClusterBacklog(
+        Crowd(b={"held": held}, c={"held": {"orders/billing": HeldMessages(1, 260)}}), await spools()
+    )  # type: ignore[arg-type]
     assert waiting.held_elsewhere("orders", "billing") == [250, 260]
     assert waiting.held_elsewhere("orders", "mail") == []
     assert waiting.held_elsewhere("orders", "nobody") == []
@@ -83,6 +85,6 @@ async def test_what_other_direct_queues_hold() -> None:
 async def test_a_process_that_began_by_a_clock_that_was_ahead_has_no_earlier_life_now() -> None:
     own = Crowd()
     own.me = _member("me", started_at=5_000, began=890)
-    assert Waiting(own, await spools()).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]
+    assert ClusterBacklog(own, await spools()).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]
     crowd = Crowd(b={"unseen": {"mail": 700}, "started_at": 5_000, "began": 600})
-    assert Waiting(crowd, {}).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]
+    assert ClusterBacklog(crowd, {}).unseen_of_earlier_lives() == set()  # type: ignore[arg-type]

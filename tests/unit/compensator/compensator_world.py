@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bus.cluster.member import COLLECTION, Member
-from bus.cluster.waiting import Waiting
+from bus.cluster.waiting import ClusterBacklog
 from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message
@@ -18,7 +18,7 @@ from bus.domain.tracing.trace import DeliveryTrace
 from bus.errors import StoreUnavailable
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import untold
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.stores.cancellations import Cancellations
@@ -174,9 +174,9 @@ class World:
             self.spans,
         )
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> ClusterBacklog:
         """Return what waits, for a process that begins now."""
-        return Waiting(self.members, {"receiver": self.spool, "outcomes": self.outcomes})
+        return ClusterBacklog(self.members, {"receiver": self.spool, "outcomes": self.outcomes})
 
     async def other(self, role: str, *, ahead: int) -> OtherProcess:
         """Have another process join whose clock is so many milliseconds ahead."""
@@ -201,7 +201,7 @@ class World:
         return sent
 
     async def publish(self, *messages: Message) -> None:
-        await self.transport.publish([Outgoing(one, encode_message(one)) for one in messages])
+        await self.transport.publish([OutgoingMessage(one, encode_message(one)) for one in messages])
 
     async def row(self, of: Message, name: str = "billing") -> Compensation:
         return self.store._rows[of.id, name]

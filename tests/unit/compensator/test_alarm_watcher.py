@@ -12,7 +12,7 @@ import pytest
 from bus.cluster.alarm_documents import AlarmDocuments, Trial
 from bus.domain.health.channels import Channel, Silence
 from bus.domain.health.facts import Facts, Part
-from bus.domain.health.incidents import Acknowledged, Incident
+from bus.domain.health.incidents import Acknowledgement, Incident
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE
 from bus.errors import StoreUnavailable
@@ -277,7 +277,7 @@ async def test_who_takes_it_on_spares_the_next(world: World) -> None:
     async with world.running(world.watcher(OPS, late)):
         await world.clock.advance(60)
         (stored,) = await world.documents.incidents()
-        await world.documents.acknowledge(stored.id, Acknowledged("eve", world.clock.now()))
+        await world.documents.acknowledge(stored.id, Acknowledgement("eve", world.clock.now()))
         await world.clock.advance(600)
         assert world.phone.told == [("ops", "critical")]
         (stored,) = await world.documents.incidents()
@@ -321,7 +321,7 @@ async def test_what_is_long_over_leaves_the_store(world: World) -> None:
     async with world.running(world.watcher(OPS)):
         await world.clock.advance(20)
         (stored,) = await world.documents.incidents()
-        await world.documents.acknowledge(stored.id, Acknowledged("eve", 1))
+        await world.documents.acknowledge(stored.id, Acknowledgement("eve", 1))
         world.parts = []
         await world.clock.advance(60)
         world.clock.jump(8 * 24 * 60 * MINUTE)

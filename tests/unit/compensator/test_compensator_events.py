@@ -8,7 +8,7 @@ import pytest
 
 from bus.domain.delivery.delivery import Origin
 from bus.domain.tracing.events import Stage
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.writes import message, row
 from tests.unit.compensator.compensator_world import LANE, World
 
@@ -48,7 +48,7 @@ async def test_a_message_whose_time_has_come_is_told_as_published_and_handed_on(
 async def test_a_message_that_its_transport_has_no_room_for_is_no_failed_publication(world: World) -> None:
     plain = world.transport.publish
 
-    async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def full(batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         return [None] * len(batch)
 
     world.transport.publish = full

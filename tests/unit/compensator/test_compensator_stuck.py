@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.cluster.member import Held
+from bus.cluster.member import HeldMessages
 from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.destination import Ordering, TransportName
 from bus.domain.message import Message, encode_message
@@ -316,7 +316,7 @@ async def test_what_came_while_a_slow_store_was_asked_is_not_of_a_clock_that_is_
 
     async def slowly(*asked):
         await world.clock.advance(20)
-        await other.tell(held={f"{DESTINATION}/mail": Held(1, other.now())})
+        await other.tell(held={f"{DESTINATION}/mail": HeldMessages(1, other.now())})
         return await unsettled(*asked)
 
     world.store.unsettled = slowly

@@ -7,7 +7,7 @@ import pytest
 from bus.domain.destination import FORMER_KEPT, Destination, FormerTransport, TransportName
 from bus.domain.message import encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Lag, Outgoing
+from bus.ports.transport import Lag, OutgoingMessage
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
 from bus.transports.router import TransportRouter
@@ -45,7 +45,7 @@ async def test_an_empty_transport_goes_when_its_time_is_over(world: World) -> No
 
 async def test_a_transport_that_holds_something_or_cannot_be_asked_stays(world: World) -> None:
     sent = message()
-    await world.old.publish([Outgoing(sent, encode_message(sent))])
+    await world.old.publish([OutgoingMessage(sent, encode_message(sent))])
     world.clock.jump(FORMER_KEPT)
     await world.former_transports.step()
     assert former(world) == [OLD]

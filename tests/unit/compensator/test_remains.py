@@ -11,7 +11,7 @@ from bus.bootstrap.data_format import note_format
 from bus.bootstrap.identity import claim_name
 from bus.domain.tracing.events import Stage, TraceEvent
 from bus.errors import EventsUnavailable
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.ports.spool import NewRecord
 from bus.spool import AsyncSpool, Options
 from bus.testing.clock import NOON
@@ -23,7 +23,7 @@ from compensator.sweeper.remains import OrphanedFiles
 
 def told(folder: Path, name: str = "one-000001.open", *, torn: bool = False) -> bytes:
     """Leave a file of trace events behind; return its line."""
-    gathering = Gathering("dispatcher", "node-1", NOON)
+    gathering = EventBuffer("dispatcher", "node-1", NOON)
     gathering.add(TraceEvent(stage=Stage.SENT, at=NOON, id=message().id, destination=DESTINATION, bytes=1))
     block = gathering.close(NOON)
     assert block is not None

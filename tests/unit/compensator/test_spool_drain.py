@@ -21,7 +21,7 @@ from bus.domain.subscription import Subscription
 from bus.domain.tracing.events import Stage
 from bus.errors import SpoolLocked, StoreError
 from bus.ports.spool import NewRecord
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.spool.transaction import SWEEP
 from bus.testing.cluster import alone, leading
 from bus.testing.store import tell_nobody
@@ -178,7 +178,7 @@ async def test_what_no_transport_takes_stays(ground: Ground) -> None:
 
 
 async def test_what_the_transport_has_no_room_for_stays_and_is_no_failed_publication(ground: Ground) -> None:
-    async def full(batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def full(batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         return [None] * len(batch)
 
     ground.world.transport.publish = full

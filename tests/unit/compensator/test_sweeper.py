@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec.json import encode
 
-from bus.bootstrap import Offers
+from bus.bootstrap import RoleServices
 from bus.bootstrap.identity import claim_name
 from bus.client.spooling import home
 from bus.client.spooling.lanes import CONSUMER
@@ -60,7 +60,7 @@ class Ground:
             rollups=world.rollups,
             own_events=OwnEvents(world.store, lambda: False),
         )
-        self.sweeper = SweeperService(context, Offers())  # type: ignore[arg-type]
+        self.sweeper = SweeperService(context, RoleServices())  # type: ignore[arg-type]
 
     async def forget(self, owners: set[str]) -> None:
         self.unreachable[:] = [one for one in self.unreachable if one.owner not in owners]

@@ -14,7 +14,7 @@ from bus.domain.delivery.retry import RetryPolicy, Schedule
 from bus.domain.destination import Destination, Ordering
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.security.egress import EgressPolicy
 from bus.testing.clock import ManualClock
 from bus.testing.events import MemoryEvents
@@ -76,7 +76,7 @@ class World:
 
     async def publish(self, count: int = 1, **changes: Any) -> list[Message]:
         messages = [fresh(next(self.made), self.clock, **changes) for _ in range(count)]
-        await self.transport.publish([Outgoing(one, encode_message(one)) for one in messages])
+        await self.transport.publish([OutgoingMessage(one, encode_message(one)) for one in messages])
         return messages
 
     async def ensure(self, *names: str) -> None:

@@ -15,7 +15,7 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.spool import MemorySpool
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION
@@ -64,7 +64,7 @@ class Sharing:
         """Put messages into this process's own queue."""
         direct = self.router.fallback
         messages = [fresh(number, self.world.clock) for number in range(count)]
-        taken = await direct.publish([Outgoing(message, encode_message(message)) for message in messages])
+        taken = await direct.publish([OutgoingMessage(message, encode_message(message)) for message in messages])
         assert taken == [True] * count
         await self.world.clock.settle()
         return [message.id for message in messages]

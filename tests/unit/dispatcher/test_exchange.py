@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from bus.ports.poster import Ongoing
+from bus.ports.poster import OngoingPost
 from dispatcher.exchange import Exchange
 
 
@@ -20,7 +20,7 @@ class Kept:
 
 
 class Poster:
-    def begin(self, *args: Any) -> Ongoing:
+    def begin(self, *args: Any) -> OngoingPost:
         return Kept(args[-1])
 
 

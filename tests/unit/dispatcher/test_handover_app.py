@@ -20,7 +20,7 @@ from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolFull, StoreUnavailable
-from bus.ports.sampling import Sampled
+from bus.ports.sampling import SampleResult
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.testing.clock import ManualClock
@@ -72,8 +72,8 @@ class FakeDispatching:
             attempts=[RecentAttempt(f"{destination}/{subscription}", 1, 0, 1.0, 200, "", Status.DELIVERED, "n")]
         )
 
-    async def sample(self, message: Message, subscription: str) -> Sampled:
-        return Sampled(url=f"{message.destination}/{subscription}", answer=message.body)
+    async def sample(self, message: Message, subscription: str) -> SampleResult:
+        return SampleResult(url=f"{message.destination}/{subscription}", answer=message.body)
 
 
 class World:

@@ -19,7 +19,7 @@ from bus.domain.message import Message
 from bus.domain.subscription import BatchFormat, Secret
 from bus.ports.poster import PostFailure
 from bus.security.signatures import new_secret
-from bus.testing.poster import MemoryPoster, Posted, Reply
+from bus.testing.poster import MemoryPoster, PostedRequest, Reply
 from bus.testing.writes import DESTINATION
 from dispatcher.batching import HELD_BYTES, MOST_HELD, Window
 from dispatcher.pending import PendingDeliveries, PendingDelivery
@@ -33,11 +33,11 @@ def batched(batch: int = 10, **changes: Any):
     return subscription(batch=batch, **{"max_concurrency": 1} | changes)
 
 
-def entries(posted: Posted) -> list[dict[str, Any]]:
+def entries(posted: PostedRequest) -> list[dict[str, Any]]:
     return [json.loads(line) for line in posted.body.splitlines()]
 
 
-def ids(posted: Posted) -> list[str]:
+def ids(posted: PostedRequest) -> list[str]:
     return [entry["id"] for entry in entries(posted)]
 
 

@@ -346,9 +346,9 @@ async def test_a_copy_that_comes_again_is_not_delivered_again(world: World) -> N
 
 
 def _outgoing(message: Message) -> Any:
-    from bus.ports.transport import Outgoing  # noqa: PLC0415
+    from bus.ports.transport import OutgoingMessage  # noqa: PLC0415
 
-    return Outgoing(message, encode_message(message))
+    return OutgoingMessage(message, encode_message(message))
 
 
 @pytest.mark.parametrize("ordering", [Ordering.KEY, Ordering.STRICT])

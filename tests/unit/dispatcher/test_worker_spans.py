@@ -10,7 +10,7 @@ from bus.domain.subscription import Subscription
 from bus.domain.tracing.context import Sampler, TraceContext, parse_context, span_of
 from bus.domain.tracing.spans import Span, SpanKind
 from bus.ports.poster import PostFailure
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.spans.recorder import SpanRecorder
 from bus.testing.poster import Reply
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, subscription
@@ -124,7 +124,7 @@ async def test_a_batch_of_which_some_failed_says_how_many() -> None:
     sent = fresh(next(world.made), world.clock, traceparent=SAMPLED)
     world.poster.script(URL, Reply(body=json.dumps({"failed": [sent.id]}).encode()))
     async with world.worker(of, spans=(recorder := SpanRecorder(Sampler(0.0), world.clock))):
-        await world.transport.publish([Outgoing(sent, encode_message(sent))])
+        await world.transport.publish([OutgoingMessage(sent, encode_message(sent))])
         await world.clock.until(lambda: len(recorder) == 1)
     (span,) = recorder.take(9)
     assert (dict(span.own)["pier.failed"], span.error) == (1, "1 of 1 were not taken")

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight, Timed, Watch
-from bus.domain.routing.migration import Migration, Taken, advance, begin, know, pause, rollback, settle, take
-from bus.domain.routing.needs import CALM, MARGIN, Seen, waits_for
+from bus.domain.routing.evidence import ChannelSeen, IdleObservation, PartSeen, TopicObservation, Watch
+from bus.domain.routing.migration import CompletedStep, Migration, advance, begin, know, pause, rollback, settle, take
+from bus.domain.routing.needs import CALM, MARGIN, StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import RULES, Kind, Step
 from bus.errors import Conflict
-from bus.sentences import Said
+from bus.sentences import AnyText
 
 LONG = 1e6
 META = {"partition_num": 1, "ordered": False}
@@ -21,24 +21,26 @@ META = {"partition_num": 1, "ordered": False}
 
 def made(kind: Kind, step: Step = Step.PREPARE, before: Route = Route(("s",), ("s",)), **changes: Any) -> Migration:  # noqa: B008
     found = begin("orders", 1, before, "t", kind=kind, partitions=1, interval=10.0, by="ann", now=1_000, nodes={})
-    history = found.history if step is Step.PREPARE else (*found.history, Taken(step, 2_000))
+    history = found.history if step is Step.PREPARE else (*found.history, CompletedStep(step, 2_000))
     return msgspec.structs.replace(found, history=history, **changes)
 
 
 def sight(
-    cluster: str, *channels: ChannelSeen, producers: int = 0, unknown: tuple[Said, ...] = (), **fields: Any
-) -> Sight:
+    cluster: str, *channels: ChannelSeen, producers: int = 0, unknown: tuple[AnyText, ...] = (), **fields: Any
+) -> TopicObservation:
     part = PartSeen("h:1/0", written=7, channels=channels or (ChannelSeen("billing"),))
     given = {"exists": True, "partitions": 1, "meta": META, "parts": (part,)} | fields
-    return Sight(cluster=cluster, producers=producers, unknown=unknown, **given)
+    return TopicObservation(cluster=cluster, producers=producers, unknown=unknown, **given)
 
 
-def seen(source: Sight | None = None, target: Sight | None = None, **fields: Any) -> Seen:
+def seen(source: TopicObservation | None = None, target: TopicObservation | None = None, **fields: Any) -> StepEvidence:
     given = {"in_force_for": LONG} | fields
-    return Seen(Timed(source or sight("s"), LONG, LONG), Timed(target or sight("t"), LONG, LONG), **given)
+    return StepEvidence(
+        IdleObservation(source or sight("s"), LONG, LONG), IdleObservation(target or sight("t"), LONG, LONG), **given
+    )
 
 
-def texts(migration: Migration, found: Seen) -> list[str]:
+def texts(migration: Migration, found: StepEvidence) -> list[str]:
     return [str(said) for said in waits_for(migration, found)]
 
 
@@ -139,7 +141,7 @@ def test_a_person_advances_what_waits_and_skips_nothing() -> None:
     with pytest.raises(Conflict, match="paused"):
         advance(pause(found, paused=True), Step.PRODUCERS_STOPPED, 3_000, "bob")
     after = advance(found, Step.PRODUCERS_STOPPED, 3_000, "bob")
-    assert after.history[-1] == Taken(Step.DRAINING_SOURCE, 3_000, "bob")
+    assert after.history[-1] == CompletedStep(Step.DRAINING_SOURCE, 3_000, "bob")
 
 
 def test_the_pause_of_producers_is_counted() -> None:
@@ -155,7 +157,7 @@ NOBODY = ChannelSeen("billing")
 SOMEBODY = ChannelSeen("billing", consumers=1)
 WAITING = [(ChannelSeen("billing", depth=1)), ChannelSeen("billing", in_flight=1), ChannelSeen("billing", deferred=1)]
 K, S = Kind, Step
-WAITS: list[tuple[Kind, Step, Seen, str]] = [
+WAITS: list[tuple[Kind, Step, StepEvidence, str]] = [
     (K.UNORDERED, S.PREPARE, seen(target=sight("t", exists=False, parts=())), "t has no topic orders"),
     (K.UNORDERED, S.PREPARE, seen(target=sight("t", partitions=2)), "2 partitions on t, not 1"),
     (K.UNORDERED, S.PREPARE, seen(target=sight("t", ChannelSeen("x"))), "t lacks channels: billing"),
@@ -183,7 +185,7 @@ WAITS: list[tuple[Kind, Step, Seen, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "step", "found", "missing"), WAITS)
-def test_a_step_waits_for_evidence(kind: Kind, step: Step, found: Seen, missing: str) -> None:
+def test_a_step_waits_for_evidence(kind: Kind, step: Step, found: StepEvidence, missing: str) -> None:
     assert any(missing in text for text in texts(made(kind, step), found))
 
 
@@ -201,7 +203,7 @@ def test_no_step_is_taken_while_a_proxy_or_an_nsqd_says_nothing(kind: Kind) -> N
 
 def test_a_cluster_must_be_unwritten_for_longer_than_clients_take_to_look_up_and_empty_for_a_moment() -> None:
     found = made(Kind.ORDERED, Step.DRAINING_SOURCE)
-    quiet = Timed(sight("s"), 10.0 + MARGIN, CALM)
+    quiet = IdleObservation(sight("s"), 10.0 + MARGIN, CALM)
     assert texts(found, seen()._replace(source=quiet)) == []
     assert texts(found, seen()._replace(source=quiet._replace(unwritten_for=11.0))) == [
         "nobody may write to s for another 1 s"

@@ -13,7 +13,7 @@ from bus.domain.identity import new_id
 from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent, decode_block
 from bus.errors import EventsUnavailable
 from bus.events.emitter import Emitter
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.events.nothing import NoEvents
 from bus.ports.events import SealedBlock
 from bus.telemetry import metrics
@@ -60,7 +60,7 @@ class World:
     def __init__(self, most: int = 50_000) -> None:
         self.clock = ManualClock()
         self.sink = Sink()
-        self.gathering = Gathering("receiver", "host-1", self.clock.now(), most=most)
+        self.gathering = EventBuffer("receiver", "host-1", self.clock.now(), most=most)
         self.emitter = Emitter(self.sink, self.gathering, self.clock, patience=0.05)
         self.emitted: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bus.domain.identity import id_time, new_id
 from bus.domain.tracing.audit_ledger import ledger_of
 from bus.domain.tracing.events import BLOCK_BYTES, BLOCK_EVENTS, Block, Stage, TraceEvent, decode_block
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 
 NOW = 1_732_240_000_123
 
@@ -14,11 +14,11 @@ def event(number: int = 0, **more: str) -> TraceEvent:
     return TraceEvent(stage=Stage.SENT, at=NOW, id=new_id(NOW + number), destination="orders", **more)
 
 
-def gathering(most: int = 50_000) -> Gathering:
-    return Gathering("receiver+dispatcher", "host-1", NOW, most=most)
+def gathering(most: int = 50_000) -> EventBuffer:
+    return EventBuffer("receiver+dispatcher", "host-1", NOW, most=most)
 
 
-def closed(gathered: Gathering) -> Block:
+def closed(gathered: EventBuffer) -> Block:
     sealed = gathered.close(NOW)
     assert sealed is not None
     assert sealed.emitter == gathered.emitter

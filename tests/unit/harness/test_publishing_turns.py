@@ -10,10 +10,10 @@ import pytest
 from bench import publishing
 from bench.bare_clients import Publish
 from bus.domain.message import encode_message
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.writes import message
 
-MESSAGES = [Outgoing(one, encode_message(one)) for one in map(message, range(6))]
+MESSAGES = [OutgoingMessage(one, encode_message(one)) for one in map(message, range(6))]
 
 
 class Published:
@@ -23,7 +23,7 @@ class Published:
         self.batches: list[tuple[str, int]] = []
 
     def side(self, name: str) -> Publish:
-        async def publish(batch: Sequence[Outgoing]) -> None:
+        async def publish(batch: Sequence[OutgoingMessage]) -> None:
             self.batches.append((name, len(batch)))
 
         return publish
@@ -47,7 +47,7 @@ async def test_what_is_published_at_once_is_a_batch() -> None:
 
 
 async def test_a_turn_that_hangs_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(_: Sequence[Outgoing]) -> None:
+    async def hang(_: Sequence[OutgoingMessage]) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(publishing, "TURN_WITHIN", 0.05)

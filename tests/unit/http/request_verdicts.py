@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import uvicorn
 
 from bus.http.asgi import Field, Receive, Refusal, Scope, Send, answer, read_body, refusing, require_post
-from bus.http.endpoint import Answering, Endpoint, Taker
+from bus.http.endpoint import Endpoint, PendingRequest, RequestHandler
 from bus.http.problem import problem
 from bus.serving.server import config as server_config
 from bus.settings import Settings
@@ -108,11 +108,11 @@ class PostEndpoint:
     def __init__(self, seen: list[bytes]) -> None:
         self._seen = seen
 
-    def begin(self, method: bytes, target: bytes, _headers: Sequence[Field]) -> Taker | None:
+    def begin(self, method: bytes, target: bytes, _headers: Sequence[Field]) -> RequestHandler | None:
         """Take a POST to ``/``."""
         return self if (method, target) == (b"POST", b"/") else None
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         """Answer in the next turn."""
         self._seen.append(body)
         asyncio.get_running_loop().call_soon(request.answer, 200, b"/")

@@ -15,7 +15,7 @@ import uvicorn
 
 from bus.errors import SpoolFull
 from bus.http.asgi import Receive, Scope, Send, answer
-from bus.http.endpoint import Answering
+from bus.http.endpoint import PendingRequest
 from bus.serving.server import config as server_config
 from bus.settings import Settings
 from tests.harness.wire import JumpingLoop, Wire, anybody, jumping
@@ -56,9 +56,9 @@ class One:
     def __init__(self, endpoint: Taking) -> None:
         self._endpoint = endpoint
         self.body = b""
-        self.request: Answering
+        self.request: PendingRequest
 
-    def take(self, body: bytes, request: Answering) -> None:
+    def take(self, body: bytes, request: PendingRequest) -> None:
         if self._endpoint.error is not None:
             raise self._endpoint.error
         self.body, self.request = body, request

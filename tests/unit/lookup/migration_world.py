@@ -12,13 +12,13 @@ import msgspec
 
 from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.member import Member
-from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
+from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 from bus.errors import StoreUnavailable
 from bus.ports.store import Document
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.keyring import Keyring
-from bus.sentences import Said
+from bus.sentences import AnyText
 from bus.stores.snapshot import Snapshot
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -80,16 +80,18 @@ class World:
         self.members: list[Member] = []
         self.sights = {"a": topic("a", "billing"), "b": topic("b", "billing")}
         self.made: list[tuple[str, Change]] = []
-        self.refusal: Said = ""
+        self.refusal: AnyText = ""
 
-    async def look(self, _: object, name: str, __: str, ___: Collection[str] = ()) -> Sight:
+    async def look(self, _: object, name: str, __: str, ___: Collection[str] = ()) -> TopicObservation:
         return self.sights[name]
 
-    async def plan(self, _: object, topic: str, __: int, own: Sight, other: Sight) -> list[Change]:
+    async def plan(
+        self, _: object, topic: str, __: int, own: TopicObservation, other: TopicObservation
+    ) -> list[Change]:
         missing = sorted(own.lacking(other.channels))
         return [Change("/channel/create", {"topic": topic, "channel": channel}) for channel in missing]
 
-    async def make(self, cluster: Any, changes: list[Change]) -> Said:
+    async def make(self, cluster: Any, changes: list[Change]) -> AnyText:
         self.made += [(cluster.name, change) for change in changes]
         if not self.refusal:
             names = [str(change.query["channel"]) for change in changes]
@@ -106,11 +108,11 @@ class World:
         return Proxy(self, member, **changes)
 
 
-def topic(cluster: str, *channels: str, **fields: Any) -> Sight:
+def topic(cluster: str, *channels: str, **fields: Any) -> TopicObservation:
     """Return a topic that is empty, and that nobody writes to."""
     parts = tuple(PartSeen(f"{cluster}:1/{n}", 1, 7, 0, tuple(map(ChannelSeen, channels))) for n in range(2))
     given: dict[str, Any] = {"exists": True, "partitions": 2, "meta": META, "parts": parts, "producers": 0} | fields
-    return Sight(cluster=cluster, is_fork=given["meta"] is not None, **given)
+    return TopicObservation(cluster=cluster, is_fork=given["meta"] is not None, **given)
 
 
 class Proxy:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from bus.domain.routing.answers import Answer
-from bus.domain.routing.evidence import ChannelSeen, PartSeen, Sight
+from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 from bus.domain.routing.rooms import Access
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.preparation import Change, Preparation
@@ -74,9 +74,9 @@ def fork(*partitions: str, **fields: Any) -> dict[str, Any]:
     return {"start_time": 9, "topics": topics, **fields}
 
 
-async def look(cluster: FakeCluster | None, client: FakeClient, *known: str) -> Sight:
+async def look(cluster: FakeCluster | None, client: FakeClient, *known: str) -> TopicObservation:
     evidence: Any = Evidence(client)  # type: ignore[arg-type]
-    found: Sight = await evidence.look(cluster, "b", "orders", known)
+    found: TopicObservation = await evidence.look(cluster, "b", "orders", known)
     return found
 
 
@@ -138,16 +138,18 @@ async def test_a_partition_without_a_leader_may_hold_anything() -> None:
     assert found.producers is None  # an old nsqd lists no producers
 
 
-def sight(*places: str, channels: tuple[str, ...] = (), **fields: Any) -> Sight:
+def sight(*places: str, channels: tuple[str, ...] = (), **fields: Any) -> TopicObservation:
     parts = tuple(PartSeen(place, channels=tuple(map(ChannelSeen, channels))) for place in places)
-    return Sight(cluster="b", parts=parts, **fields)
+    return TopicObservation(cluster="b", parts=parts, **fields)
 
 
 META = {"partition_num": 2, "replica": 2, "ordered": True, "extend_support": True}
 OTHER = sight("s:1/0", "s:1/1", channels=("billing",), exists=True, partitions=2, meta=META)
 
 
-async def plan(cluster: FakeCluster, partitions: int, own: Sight, other: Sight = OTHER) -> list[str]:
+async def plan(
+    cluster: FakeCluster, partitions: int, own: TopicObservation, other: TopicObservation = OTHER
+) -> list[str]:
     preparation: Any = Preparation(FakeClient())  # type: ignore[arg-type]
     found: list[Change] = await preparation.plan(cluster, "orders", partitions, own, other)
     return [f"{one.node} {one.target}" for one in found]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bus.domain.routing.evidence import ChannelSeen, PartSeen
-from bus.security.audit_log import Wanted
+from bus.security.audit_log import AuditQuery
 from lookup.nsqlookupd import LookupAnswer, LookupUnavailable
 from tests.unit.lookup.migration_world import Proxy, World, topic, turn
 
@@ -61,7 +61,7 @@ async def test_it_is_in_force_in_all_proxies_and_without_the_store(proxy: Proxy)
     await turn(proxy, other)
     assert other.route == (("b",), ("b", "a"))
     assert proxy.world.proxy("p2", is_away=True).route == (("b",), ("b", "a"))
-    entries = (await proxy.audit.read(Wanted(), after=None, limit=10)).entries
+    entries = (await proxy.audit.read(AuditQuery(), after=None, limit=10)).entries
     assert [(one.resource, one.status, one.address) for one in entries] == [("lookup/failovers", 201, "198.51.100.7")]
 
 

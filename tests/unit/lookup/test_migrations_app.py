@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.security.audit_log import Wanted
+from bus.security.audit_log import AuditQuery
 from tests.unit.lookup.migration_world import META, Proxy, World, topic, turn
 
 ASKED = {"topic": "orders", "to": "b"}
@@ -154,7 +154,7 @@ async def test_who_may_look_and_who_may_change(proxy: Proxy) -> None:
     assert (await proxy.call("GET", "/migrations", **viewer)).status_code == 200
     assert (await proxy.call("POST", "/migrations", ASKED, **viewer)).status_code == 403
     assert (await proxy.call("POST", "/migrations", ASKED, **operator)).status_code == 201
-    entries = (await proxy.audit.read(Wanted(), after=None, limit=10)).entries
+    entries = (await proxy.audit.read(AuditQuery(), after=None, limit=10)).entries
     assert [(one.method, one.resource, one.status) for one in entries] == [
         ("POST", "lookup/migrations", 201),
         ("POST", "lookup/migrations", 403),

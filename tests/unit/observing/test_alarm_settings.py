@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bus.domain.health.alarm import Severity
-from bus.domain.health.channels import Channel, Quiet
+from bus.domain.health.channels import Channel, QuietHours
 from bus.domain.times import HOUR, MINUTE
 from bus.errors import ConfigurationError
 from bus.observing.configured import channels_of, rulebook_of
@@ -48,7 +48,7 @@ def test_channels_and_rules_are_read(tmp_path: Path) -> None:
         off = true
         """,
     )
-    quiet = Quiet(time(22), time(7), ZoneInfo("Asia/Shanghai"))
+    quiet = QuietHours(time(22), time(7), ZoneInfo("Asia/Shanghai"))
     assert channels_of(settings) == [
         Channel("ops", "slack://a/b/c", quiet=quiet, repeat=4 * HOUR),
         Channel("boss", "mailto://x", Severity.CRITICAL, after=15 * MINUTE, owners=("shop",)),

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from bus.bootstrap import Introspection
-from bus.cluster.member import COLLECTION, Held, Member
+from bus.cluster.member import COLLECTION, HeldMessages, Member
 from bus.cluster.report import Answer, Report
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
-from bus.observing.observatory import Observatory, Sight
+from bus.observing.observatory import ClusterStatus, StatusSnapshot
 from bus.ports.transport import Lag
 from bus.stores.rollups import RollupReader
 from tests.unit.admin.admin_world import World
@@ -44,9 +44,9 @@ class Watched(World):
         self.asked = Asked()
         monkeypatch.setattr(Introspection, "reports", self.asked)
         rollups = RollupReader(self.store, self.clock)
-        self.observatory = Observatory(self.context, self.introspection, rollups, Rulebook())
+        self.observatory = ClusterStatus(self.context, self.introspection, rollups, Rulebook())
 
-    async def look(self, after: float) -> Sight:
+    async def look(self, after: float) -> StatusSnapshot:
         """Return what is seen after so many seconds, in which the processes tell of themselves if they can."""
         await self.clock.advance(after)
         await self.context.members.step()
@@ -91,7 +91,7 @@ async def test_the_backlog_has_the_subscriptions_for_which_something_waits(world
     )
     lags: dict[str, Any] = {"kafka": {("paid", "sms"): Lag(2, 0), ("paid", "billing"): Lag(0, None)}}
     world.context.router.lags = lambda: lags
-    world.context.members.others[0].held["orders/mail"] = Held(3, 250, 3)
+    world.context.members.others[0].held["orders/mail"] = HeldMessages(3, 250, 3)
     assert (await world.look(0)).backlog == {("orders", "mail"): (3, 250), ("paid", "sms"): (2, 0)}
     lags["kafka"] = None
     backlog = (await world.look(1)).backlog

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bus.domain.pipelines import Job, Pipeline, Scheduled, Wish
+from bus.domain.pipelines import Job, Pipeline, RunRequest, ScheduledJob
 from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
@@ -16,7 +16,9 @@ from pipeline.serving.teller import PATH, StatusReporter
 from tests.harness.fake_bus import FakeBus
 from tests.harness.process import free_port
 
-STATE = Pipeline(started_at="2026-11-27T12:00:00Z", lake="/lake", jobs=(Scheduled(job=Job.JUDGE, cron="20 * * * *"),))
+STATE = Pipeline(
+    started_at="2026-11-27T12:00:00Z", lake="/lake", jobs=(ScheduledJob(job=Job.JUDGE, cron="20 * * * *"),)
+)
 WISH = {"id": "w-1", "job": "judge", "by": "ann", "at": "2026-11-27T12:00:01Z"}
 NOTHING = {"wishes": []}
 TOLD = "bus_pipeline_told_timestamp_seconds"
@@ -26,7 +28,7 @@ class Told:
     """A teller that goes on until so many calls are through, and what it does."""
 
     def __init__(self, url: str, *, fails: int = 0) -> None:
-        self.taken: list[Wish] = []
+        self.taken: list[RunRequest] = []
         self.trouble: list[str] = []
         self.registry = CollectorRegistry()
         self._fails = fails
@@ -34,7 +36,7 @@ class Told:
         metrics = RunMetrics(self.registry)
         self._teller = StatusReporter(ReportTarget(url, "key"), lambda: STATE, self._take, metrics, listeners)
 
-    def _take(self, wish: Wish) -> None:
+    def _take(self, wish: RunRequest) -> None:
         if self._fails:
             self._fails -= 1
             raise OSError(28, "No space left on device")
@@ -63,7 +65,7 @@ def test_it_tells_how_it_is_and_takes_what_people_want(bus: FakeBus) -> None:
     told = Told(bus.url).until(2)
     assert [asked.body["jobs"][0]["cron"] for asked in bus.asked] == ["20 * * * *"] * 2
     assert bus.asked[0].headers["authorization"] == "Bearer key"
-    assert told.taken == [Wish(id="w-1", job=Job.JUDGE, by="ann", at="2026-11-27T12:00:01Z")]
+    assert told.taken == [RunRequest(id="w-1", job=Job.JUDGE, by="ann", at="2026-11-27T12:00:01Z")]
     assert told.trouble == []
     assert told.registry.get_sample_value(TOLD)
 

@@ -12,7 +12,7 @@ from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import StoreUnavailable
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.ports.claims import Claims
 from bus.ports.spans import NO_SPANS, Spans
 from bus.registry import Registry
@@ -136,7 +136,7 @@ class World:
         for name in subscriptions:
             await self.registry.put_subscription(Subscription(destination=code, name=name, url="http://a.example/"))
 
-    async def send(self, body: bytes = b"{}", destination: str = "orders", **fields: Any) -> Accepted:
+    async def send(self, body: bytes = b"{}", destination: str = "orders", **fields: Any) -> AcceptedMessage:
         return await self.ingest.accept_one(Draft(destination, body, **fields), ANYONE)
 
     def id(self, *, before: int = 0) -> str:

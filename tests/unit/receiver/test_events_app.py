@@ -11,7 +11,7 @@ import pytest
 from bus.domain.identity import new_id
 from bus.domain.tracing.events import Block, Stage, TraceEvent, decode_block, encode_block
 from bus.errors import EventsUnavailable
-from bus.events.gathering import Gathering
+from bus.events.gathering import EventBuffer
 from bus.events.nothing import NoEvents
 from receiver.events_app import LIMIT, PATH, EventsApp
 from tests.unit.receiver.receiver_world import World
@@ -21,7 +21,7 @@ NDJSON = {"content-type": "application/x-ndjson"}
 
 
 def sealed(*destinations: str, stage: Stage = Stage.SENT) -> bytes:
-    gathering = Gathering("producer", "host-1", NOW)
+    gathering = EventBuffer("producer", "host-1", NOW)
     for place in destinations:
         gathering.add(TraceEvent(stage=stage, at=NOW, id=new_id(NOW), destination=place))
     block = gathering.close(NOW)

@@ -17,7 +17,7 @@ from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import UnreachableProcess
 from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolFailed, SpoolFull
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.http.problem import problem_of
 from bus.registry import Registry
 from bus.security.principals import ANYONE, Principal
@@ -102,7 +102,7 @@ class Cluster:
         keys = (key for key in map(str, itertools.count()) if not owner(scope_of(destination, ANYONE.id, (key,))))
         return next(itertools.islice(keys, number, None))
 
-    async def send(self, key: str, *, at: int = 1, body: bytes = b"1", destination: str = "free") -> Accepted:
+    async def send(self, key: str, *, at: int = 1, body: bytes = b"1", destination: str = "free") -> AcceptedMessage:
         """Send a message with a key to one of the two processes."""
         draft = Draft(destination, body, idempotency_key=key)
         return await (self.first, self.second)[at].ingest.accept_one(draft, ANYONE)
@@ -122,7 +122,7 @@ def kinds(answers: list[Any]) -> list[type]:
 async def test_what_another_process_accepts_goes_there_and_the_rest_stays(cluster: Cluster) -> None:
     drafts = [Draft("orders", b"1"), Draft("free", b"2"), Draft("nowhere", b"3"), Draft("orders", b"4", key="k")]
     answers = await cluster.second.ingest.accept(drafts, ANYONE)
-    assert [isinstance(answer, Accepted) for answer in answers] == [True, True, False, True]
+    assert [isinstance(answer, AcceptedMessage) for answer in answers] == [True, True, False, True]
     assert [one.body for one in cluster.first.stored] == [b"1", b"4"]
     assert [one.body for one in cluster.second.stored] == [b"2"]
     assert cluster.network.calls == 1
@@ -133,7 +133,7 @@ async def test_what_another_process_accepts_goes_there_and_the_rest_stays(cluste
 async def test_a_single_message_is_forwarded_as_well(cluster: Cluster) -> None:
     accepted = await cluster.second.ingest.accept_one(Draft("orders", b"1", id=cluster.first.id()), ANYONE)
     again = await cluster.second.ingest.accept_one(Draft("orders", b"1", id=accepted.id), ANYONE)
-    assert again == Accepted(accepted.id, True)
+    assert again == AcceptedMessage(accepted.id, True)
     assert [one.id for one in cluster.first.stored] == [accepted.id]
 
 
@@ -148,14 +148,14 @@ async def test_a_refusal_is_told_as_it_was_said(cluster: Cluster) -> None:
 async def test_rates_of_a_key_hold_where_it_is_accepted(cluster: Cluster) -> None:
     drafts = [Draft("orders", b"%d" % n) for n in range(4)]
     answers = await cluster.second.ingest.accept(drafts, LIMITED)
-    assert kinds(answers) == [Accepted, Accepted, RefusedElsewhere, RefusedElsewhere]
+    assert kinds(answers) == [AcceptedMessage, AcceptedMessage, RefusedElsewhere, RefusedElsewhere]
     assert [problem_of(one).status for one in answers if isinstance(one, BusError)] == [429, 429]
 
 
 async def test_without_that_process_messages_are_refused_for_now(cluster: Cluster) -> None:
     cluster.network.app = None
     answers = await cluster.second.ingest.accept([Draft("orders", b"1"), Draft("free", b"2")], ANYONE)
-    assert kinds(answers) == [PeerUnavailable, Accepted]
+    assert kinds(answers) == [PeerUnavailable, AcceptedMessage]
     await cluster.leaders[0].leave()
     await cluster.leaders[0]._read()
     for leaders in cluster.leaders:
@@ -192,7 +192,7 @@ async def test_a_process_that_stands_still_keeps_no_other_message_waiting(cluste
     assert cluster.network.waiting == 2
     assert [one.body for one in cluster.second.stored] == [b"3"]
     cluster.network.stands_still.set()
-    assert kinds(await accepting) == [Accepted] * 3
+    assert kinds(await accepting) == [AcceptedMessage] * 3
 
 
 async def test_a_spool_that_refuses_everything_refuses_a_batch_that_is_partly_accepted_elsewhere(
@@ -224,7 +224,7 @@ async def test_a_batch_is_split_by_owners(cluster: Cluster) -> None:
     drafts = [Draft("free", b"%d" % number, idempotency_key=key) for number, key in enumerate(keys[:3])]
     drafts += [Draft("free", b"1", idempotency_key=keys[3]), Draft("orders", b"4", idempotency_key=keys[4])]
     answers = await cluster.second.ingest.accept([*drafts, BusError("a broken line")], ANYONE)
-    found = [answer.duplicate if isinstance(answer, Accepted) else None for answer in answers]
+    found = [answer.duplicate if isinstance(answer, AcceptedMessage) else None for answer in answers]
     assert sorted(found[:5]) == [False] * 4 + [True]
     assert found[1] != found[3]
     assert found[5] is None
@@ -292,7 +292,7 @@ async def test_a_process_accepts_only_the_keys_that_it_takes_for_its_own(cluster
     cluster.owners[0].owner = lambda scope: "third" if scope == theirs else owner(scope)  # type: ignore[method-assign]
     drafts = [Draft("free", key.encode(), idempotency_key=key) for key in keys]
     answers = await cluster.second.ingest.accept(drafts, ANYONE)
-    assert [isinstance(one, Accepted) and one.unchecked for one in answers] == [False, True, False]
+    assert [isinstance(one, AcceptedMessage) and one.unchecked for one in answers] == [False, True, False]
     assert [one.body for one in cluster.second.stored] == [keys[1].encode()]
     assert len(cluster.first.stored) == 2
 

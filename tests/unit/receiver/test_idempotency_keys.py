@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bus.domain.times import DAY, HOUR
 from bus.errors import Conflict, SpoolFull, TransportUnavailable
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.security.principals import ANYONE, Principal
 from receiver.placement import Place
 from tests.harness.gated_spool import GatedSpool, once
@@ -28,8 +28,8 @@ async def world() -> World:
 
 async def test_an_idempotency_key_stands_for_its_first_message(world: World) -> None:
     first = await world.send(b"1", idempotency_key="once")
-    assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
-    assert await world.send(b"1", id=world.id(), idempotency_key="once") == Accepted(first.id, True)
+    assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
+    assert await world.send(b"1", id=world.id(), idempotency_key="once") == AcceptedMessage(first.id, True)
     with pytest.raises(Conflict, match=first.id):
         await world.send(b"2", idempotency_key="once")
     assert not (await world.send(b"1", idempotency_key="other")).duplicate
@@ -53,14 +53,14 @@ async def test_an_idempotency_key_holds_for_a_day_and_over_a_restart(world: Worl
     first = await world.send(b"1", idempotency_key="once")
     for hours in (0, 12, 11.9):
         await world.clock.advance(hours * 3600)
-        assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+        assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
         world.restart()
-        assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+        assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
     await world.clock.advance(3600)
     second = await world.send(b"2", idempotency_key="once")
     assert not second.duplicate
     world.restart()
-    assert await world.send(b"2", idempotency_key="once") == Accepted(second.id, True)
+    assert await world.send(b"2", idempotency_key="once") == AcceptedMessage(second.id, True)
 
 
 @pytest.mark.parametrize("name", ["id", "idempotency_key"])
@@ -70,7 +70,7 @@ async def test_what_an_earlier_life_accepted_is_known_before_the_store_has_it(wo
     first = await world.send(b"1", **fields)
     world.restart()
     await world.ingest.recover([(world.spool, "store")])
-    assert await world.send(b"1", **fields) == Accepted(first.id, True)
+    assert await world.send(b"1", **fields) == AcceptedMessage(first.id, True)
     with pytest.raises(Conflict):
         await world.send(b"2", **fields)
     assert len(world.stored) == 1
@@ -86,7 +86,7 @@ async def test_a_twin_by_key_waits_until_the_first_is_durable(world: World) -> N
     assert not same.done()
     assert not other.done()
     world.spool.gate.set()
-    assert await same == Accepted((await first).id, True)
+    assert await same == AcceptedMessage((await first).id, True)
     with pytest.raises(Conflict):
         await other
     assert len(world.stored) == 1
@@ -116,8 +116,8 @@ async def test_of_a_key_used_twice_at_once_one_is_stored(world: World) -> None:
 async def test_a_key_twice_in_a_batch(world: World) -> None:
     batch = [Draft("orders", body, idempotency_key="once") for body in (b"1", b"1", b"2")]
     first, second, third = await world.ingest.accept(batch, ANYONE)
-    assert isinstance(first, Accepted)
-    assert second == Accepted(first.id, True)
+    assert isinstance(first, AcceptedMessage)
+    assert second == AcceptedMessage(first.id, True)
     assert isinstance(third, Conflict)
 
 
@@ -133,7 +133,7 @@ async def test_a_batch_of_which_a_part_was_stored_is_sent_again(world: World) ->
     (first,) = world.stored
     async with asyncio.timeout(10):
         again = await world.ingest.accept([replace(one, id="") for one in batch], ANYONE)
-        assert again[0] == Accepted(first.id, True)
+        assert again[0] == AcceptedMessage(first.id, True)
         assert [one.duplicate for one in again] == [True, False]
         assert (await world.ingest.accept_one(batch[0], ANYONE)).duplicate
     assert len(world.stored) == 1
@@ -161,7 +161,7 @@ async def test_a_key_does_not_stand_for_a_message_that_no_group_of_brokers_holds
         await here.clock.advance(30)
         first = await here.send(b"1", idempotency_key="once")
         assert not first.duplicate
-        assert await here.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+        assert await here.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
 
 
 async def test_a_batch_of_keys_is_kept_together(world: World) -> None:
@@ -187,7 +187,7 @@ async def test_a_key_is_known_for_a_day_whatever_is_done_to_the_clock(world: Wor
     first = await world.send(b"1", idempotency_key="once")
     for jump in (3 * DAY, -4 * DAY, DAY):
         world.clock.jump(jump)
-        assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+        assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
     await world.clock.advance(86_400)
     world.store.down = True
     assert not (await world.send(b"1", idempotency_key="once")).duplicate
@@ -213,7 +213,7 @@ async def test_a_later_use_that_another_receiver_accepted_replaces_one_that_is_o
     await here.send(b"1", idempotency_key="once")
     await here.clock.advance(25 * 3600)
     second = await there.send(b"1", idempotency_key="once")
-    assert await here.send(b"1", idempotency_key="once") == Accepted(second.id, True)
+    assert await here.send(b"1", idempotency_key="once") == AcceptedMessage(second.id, True)
 
 
 async def test_a_key_of_a_clock_that_was_ahead_over_midnight_is_found(world: World) -> None:
@@ -222,4 +222,4 @@ async def test_a_key_of_a_clock_that_was_ahead_over_midnight_is_found(world: Wor
     first = await world.send(b"1", idempotency_key="once")
     world.clock.jump(-HOUR)
     world.restart()
-    assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+    assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)

@@ -10,8 +10,8 @@ from bus.domain.message import decode_message, encode_message
 from bus.domain.tracing.events import Stage
 from bus.errors import BusError, InvalidMessage, QuotaUsedUp
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
-from bus.ports.transport import Outgoing
+from bus.http.messages import AcceptedMessage
+from bus.ports.transport import OutgoingMessage
 from bus.testing.spool import MemorySpool
 from bus.testing.writes import message
 from bus.transports.direct import DirectTransport
@@ -160,7 +160,7 @@ async def test_behind_one_that_is_refused_for_now_none_of_its_order_passes(world
     await world.destination("free", "billing")
     sizes = (10, 60_000, 10)
     drafts = [Draft("orders", b"x" * size) for size in sizes] + [Draft("free", b"1"), Draft("orders", b"4")]
-    taken = [isinstance(answer, Accepted) for answer in await world.ingest.accept(drafts, ANYONE)]
+    taken = [isinstance(answer, AcceptedMessage) for answer in await world.ingest.accept(drafts, ANYONE)]
     assert taken == [True, False, False, True, False]
     assert world.waiting()[LANE, "billing"] == 1
 
@@ -177,7 +177,7 @@ async def test_lanes_of_an_order_take_no_turns(world: DirectWorld) -> None:
     consumer = await world.direct.consume("orders", "billing")
     await world.send(b"accepted 1")
     await world.send(b"accepted 2")
-    await world.direct.publish([Outgoing(one, encode_message(one)) for one in sent[:2]])
-    await world.direct.move_in("billing", [Outgoing(one, encode_message(one)) for one in sent[2:]])
+    await world.direct.publish([OutgoingMessage(one, encode_message(one)) for one in sent[:2]])
+    await world.direct.move_in("billing", [OutgoingMessage(one, encode_message(one)) for one in sent[2:]])
     found = [(await consumer.receive(1))[0].message.body for _ in range(6)]
     assert found == [sent[2].body, sent[3].body, sent[0].body, sent[1].body, b"accepted 1", b"accepted 2"]

@@ -10,7 +10,7 @@ import pytest
 from bus.domain.health.vitals import TurnedAwayFigures
 from bus.errors import QuotaUsedUp
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.security.principals import ANYONE, Principal
 from bus.telemetry import metrics
 from tests.unit.receiver.receiver_world import World
@@ -60,7 +60,9 @@ async def test_a_batch_is_refused_line_by_line(world: World) -> None:
     await world.destination("other", "billing")
     drafts = [Draft(code, BODY) for code in (*("orders", "other") * 4, "orders", "orders")]
     answers = await world.ingest.accept(drafts, ANYONE)
-    taken = [draft.destination for draft, answer in zip(drafts, answers, strict=True) if isinstance(answer, Accepted)]
+    taken = [
+        draft.destination for draft, answer in zip(drafts, answers, strict=True) if isinstance(answer, AcceptedMessage)
+    ]
     assert taken.count("orders") == 4
     assert taken.count("other") == 4
 
@@ -81,7 +83,7 @@ async def test_a_repetition_is_answered_whatever_the_share(full: World) -> None:
     await full.destination("orders", spool_share=1.0)
     await full.send(b"small", id=known)
     await full.destination("orders", spool_share=0.1)
-    assert await full.send(b"small", id=known) == Accepted(known, True)
+    assert await full.send(b"small", id=known) == AcceptedMessage(known, True)
 
 
 async def test_a_disk_at_its_reserve_is_nobodys_share(full: World) -> None:
@@ -165,8 +167,8 @@ async def test_over_its_rate_a_key_alone_is_refused(world: World) -> None:
 async def test_a_repetition_costs_nothing(world: World) -> None:
     await world.destination("orders", rate=0.01)
     known = world.id()
-    assert await world.send(id=known) == Accepted(known, False)
-    assert await world.send(id=known) == Accepted(known, True)
+    assert await world.send(id=known) == AcceptedMessage(known, False)
+    assert await world.send(id=known) == AcceptedMessage(known, True)
 
 
 async def test_what_its_destination_refuses_costs_a_key_nothing(world: World) -> None:

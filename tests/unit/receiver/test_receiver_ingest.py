@@ -24,7 +24,7 @@ from bus.errors import (
     StoreUnavailable,
 )
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
+from bus.http.messages import AcceptedMessage
 from bus.security.principals import ANYONE, Principal
 from bus.telemetry import metrics
 from bus.testing.writes import message, outcome
@@ -186,7 +186,7 @@ async def test_what_nobody_waits_for_any_more_is_accepted_all_the_same(world: Wo
 
 
 async def test_what_is_refused_at_once_is_told_to_who_asks_and_nobody_else(world: World) -> None:
-    waiter: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+    waiter: asyncio.Future[AcceptedMessage] = asyncio.get_running_loop().create_future()
     with pytest.raises(InvalidDestination):
         world.ingest.accept_with(Draft("nowhere", b""), ANYONE, waiter)
     await world.clock.settle()
@@ -197,22 +197,22 @@ async def test_what_is_refused_at_once_is_told_to_who_asks_and_nobody_else(world
 async def test_a_batch_shares_one_append_and_is_answered_in_order(world: World) -> None:
     ids = [world.id() for _ in range(50)]
     answers = await world.ingest.accept(drafts(*ids), ANYONE)
-    assert answers == [Accepted(one, False) for one in ids]
+    assert answers == [AcceptedMessage(one, False) for one in ids]
     assert world.spool.appends == 1
     assert [one.id for one in world.stored] == ids
 
 
 async def test_a_repeated_id_is_a_duplicate(world: World) -> None:
     known = world.id()
-    assert await world.send(id=known) == Accepted(known, False)
-    assert await world.send(id=known, biz_id="42") == Accepted(known, True)
+    assert await world.send(id=known) == AcceptedMessage(known, False)
+    assert await world.send(id=known, biz_id="42") == AcceptedMessage(known, True)
     assert len(world.stored) == 1
 
 
 async def test_an_id_twice_in_a_batch_is_stored_once(world: World) -> None:
     one, other = world.id(), world.id()
     answers = await world.ingest.accept(drafts(one, other, one), ANYONE)
-    assert answers == [Accepted(one, False), Accepted(other, False), Accepted(one, True)]
+    assert answers == [AcceptedMessage(one, False), AcceptedMessage(other, False), AcceptedMessage(one, True)]
     assert [found.id for found in world.stored] == [one, other]
 
 
@@ -225,8 +225,8 @@ async def test_a_twin_waits_until_the_first_is_durable(world: World) -> None:
     await world.clock.settle()
     assert not any(twin.done() for twin in twins)
     world.spool.gate.set()
-    assert await first == Accepted(known, False)
-    assert [await twin for twin in twins] == [Accepted(known, True)] * 3
+    assert await first == AcceptedMessage(known, False)
+    assert [await twin for twin in twins] == [AcceptedMessage(known, True)] * 3
     assert len(world.stored) == 1
 
 
@@ -239,7 +239,11 @@ async def test_a_twin_of_one_that_failed_is_stored_itself(world: World) -> None:
     world.spool.gate.set()
     results = await asyncio.gather(*sends, return_exceptions=True)
     assert isinstance(results[0], SpoolFull)
-    assert sorted(results[1:]) == [Accepted(known, False), Accepted(known, True), Accepted(known, True)]
+    assert sorted(results[1:]) == [
+        AcceptedMessage(known, False),
+        AcceptedMessage(known, True),
+        AcceptedMessage(known, True),
+    ]
     assert len(world.stored) == 1
 
 
@@ -250,7 +254,7 @@ async def test_of_what_the_disk_refused_nothing_is_remembered(world: World, erro
     with pytest.raises(type(error)):
         await world.ingest.accept(drafts(*ids, key="") + drafts("", key="once"), ANYONE)
     answers = await world.ingest.accept(drafts(*ids) + drafts("", key="once"), ANYONE)
-    assert [answer.duplicate for answer in answers if isinstance(answer, Accepted)] == [False] * 4
+    assert [answer.duplicate for answer in answers if isinstance(answer, AcceptedMessage)] == [False] * 4
     assert len(world.stored) == 4
 
 
@@ -263,7 +267,7 @@ async def test_a_cancelled_call_leaves_no_twin_waiting(world: World) -> None:
     await world.clock.settle()
     first.cancel()
     world.spool.gate.set()
-    assert await asyncio.wait_for(twin, 5) == Accepted(known, False)
+    assert await asyncio.wait_for(twin, 5) == AcceptedMessage(known, False)
 
 
 async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_other(world: World) -> None:
@@ -276,7 +280,7 @@ async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_o
             world.restart()
         calls = asyncio.gather(*(world.ingest.accept(batch, ANYONE) for batch in batches))
         answers = [one for found in await asyncio.wait_for(calls, 5) for one in found]
-        assert sum(not one.duplicate for one in answers if isinstance(one, Accepted)) == (0 if turn else 6)
+        assert sum(not one.duplicate for one in answers if isinstance(one, AcceptedMessage)) == (0 if turn else 6)
         await world.write_stored()
     assert sorted(one.id for one in world.stored) == sorted(ids)
 
@@ -284,7 +288,7 @@ async def test_batches_with_the_same_ids_in_another_order_do_not_wait_for_each_o
 async def test_of_an_old_id_sent_twice_at_once_one_is_stored(world: World) -> None:
     known = world.id(before=MINUTE)
     answers = await asyncio.gather(*(world.send(id=known) for _ in range(5)))
-    assert sorted(answers) == [Accepted(known, False)] + [Accepted(known, True)] * 4
+    assert sorted(answers) == [AcceptedMessage(known, False)] + [AcceptedMessage(known, True)] * 4
     assert len(world.stored) == 1
 
 
@@ -294,7 +298,10 @@ async def test_after_a_restart_the_store_knows_ids(world: World) -> None:
     await world.write_stored()
     await world.clock.advance(1)
     world.restart()
-    assert await world.ingest.accept(drafts(known, other), ANYONE) == [Accepted(known, True), Accepted(other, False)]
+    assert await world.ingest.accept(drafts(known, other), ANYONE) == [
+        AcceptedMessage(known, True),
+        AcceptedMessage(other, False),
+    ]
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -311,7 +318,7 @@ async def test_an_id_used_again_for_something_else_is_refused(
         world.restart()
     with pytest.raises(Conflict, match=known):
         await world.send(**{"id": known, **other})
-    assert await world.send(id=known, headers={"x-a": "1"}) == Accepted(known, True)
+    assert await world.send(id=known, headers={"x-a": "1"}) == AcceptedMessage(known, True)
     assert len(world.stored) == 1
 
 
@@ -319,7 +326,7 @@ async def test_an_id_used_twice_in_a_batch_for_two_messages_is_refused_once(worl
     known = world.id()
     batch = [Draft("orders", body, id=known) for body in (b"1", b"2", b"1")]
     first, other, twin = await world.ingest.accept(batch, ANYONE)
-    assert (first, twin) == (Accepted(known, False), Accepted(known, True))
+    assert (first, twin) == (AcceptedMessage(known, False), AcceptedMessage(known, True))
     assert isinstance(other, Conflict)
     assert [found.body for found in world.stored] == [b"1"]
 
@@ -329,7 +336,7 @@ async def test_an_id_of_which_only_an_outcome_has_arrived_is_a_repetition(world:
     await world.store.write([outcome(message(id=known), "billing", Status.DELIVERED)])
     await world.clock.advance(1)
     world.restart()
-    assert await world.send(b"anything", id=known) == Accepted(known, True)
+    assert await world.send(b"anything", id=known) == AcceptedMessage(known, True)
 
 
 async def test_a_store_that_does_not_answer_stops_nobody(world: World) -> None:
@@ -404,8 +411,8 @@ async def test_a_refused_one_does_not_stop_the_others(world: World) -> None:
     answers = await world.ingest.accept(batch, limited)
     assert answers[1] is malformed
     assert [type(answer) for answer in answers] == [
-        *(Accepted, InvalidMessage, InvalidDestination, InvalidDestination, MessageTooLarge, AccessDenied),
-        *(InvalidMessage, Accepted),
+        *(AcceptedMessage, InvalidMessage, InvalidDestination, InvalidDestination, MessageTooLarge, AccessDenied),
+        *(InvalidMessage, AcceptedMessage),
     ]
     assert [one.destination for one in world.stored] == ["orders", "small"]
     assert world.spool.appends == 1
@@ -439,7 +446,7 @@ async def test_a_store_that_hangs_does_not_keep_the_answer_back(world: World) ->
     sending = asyncio.create_task(world.send(b"1", idempotency_key="once"))
     await world.clock.advance(0.1)
     first = await sending
-    assert await world.send(b"1", idempotency_key="once") == Accepted(first.id, True)
+    assert await world.send(b"1", idempotency_key="once") == AcceptedMessage(first.id, True)
 
 
 async def test_an_old_configuration_cannot_tell_that_a_destination_is_unknown(world: World) -> None:
@@ -455,9 +462,9 @@ async def test_an_id_that_was_accepted_is_known_when_the_clock_is_put_back(world
     known = world.id()
     await world.send(id=known)
     world.clock.jump(-DAY)
-    assert await world.send(id=known) == Accepted(known, True)
+    assert await world.send(id=known) == AcceptedMessage(known, True)
     await world.write_stored()
     world.restart()
-    assert await world.send(id=known) == Accepted(known, True)
+    assert await world.send(id=known) == AcceptedMessage(known, True)
     with pytest.raises(InvalidMessage, match="ahead"):
         await world.send(id=new_id(world.clock.now() + DAY))

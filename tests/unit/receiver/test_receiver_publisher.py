@@ -14,7 +14,7 @@ from bus.domain.destination import TransportName
 from bus.domain.message import decode_message
 from bus.domain.tracing.events import Stage
 from bus.ports.spool import NewRecord
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
 from bus.security.secrets import SecretBox
 from bus.telemetry import metrics
@@ -99,7 +99,7 @@ class Slow:
         self.answers = asyncio.Event()
         self._plain, world.transport.publish = world.transport.publish, self.publish
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         found = await self._plain(batch)
         await self.answers.wait()
         return found
@@ -143,7 +143,7 @@ class Narrow:
         self.asked: list[int] = []
         self._plain, world.transport.publish = world.transport.publish, self.publish
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool | None]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         self.asked.append(len(batch))
         taken, self.room = batch[: self.room], self.room - min(self.room, len(batch))
         await self._plain(taken)

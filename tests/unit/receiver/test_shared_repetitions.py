@@ -10,8 +10,8 @@ import pytest
 
 from bus.errors import Conflict, PeerUnavailable, SpoolFull
 from bus.http.draft import Draft
-from bus.http.messages import Accepted
-from bus.ports.claims import Claimed
+from bus.http.messages import AcceptedMessage
+from bus.ports.claims import ClaimResult
 from bus.security.principals import ANYONE
 from bus.stores.sqlite.claims import SharedClaims
 from receiver.duplicates import name_of
@@ -45,7 +45,7 @@ async def test_it_is_recognised_by_id_and_by_key_and_another_body_is_a_conflict(
     assert not (await here.send(id=one)).duplicate
     assert (await there.send(id=one)).duplicate
     first = await here.send(idempotency_key="k")
-    assert await there.send(idempotency_key="k") == Accepted(first.id, True)
+    assert await there.send(idempotency_key="k") == AcceptedMessage(first.id, True)
     for again in ({"id": one}, {"idempotency_key": "k"}):
         with pytest.raises(Conflict):
             await there.send(b"[]", **again)
@@ -68,7 +68,7 @@ async def test_what_one_has_stored_of_a_batch_that_it_refused_the_other_knows(wo
     batch = [Draft(code, b"1", idempotency_key="k") for code in ("orders", "ledger")]
     with pytest.raises(SpoolFull):
         await here.ingest.accept(batch, ANYONE)
-    assert await there.ingest.accept_one(batch[0], ANYONE) == Accepted(here.stored[0].id, True)
+    assert await there.ingest.accept_one(batch[0], ANYONE) == AcceptedMessage(here.stored[0].id, True)
 
 
 async def refused(world: World, **fields: str) -> None:
@@ -95,8 +95,8 @@ async def test_of_one_that_died_its_next_life_says_what_it_accepted(
     await refused(there, **fields)
     here.restart()
     await here.ingest.recover([(here.spool, "store")])
-    assert await there.send(**fields) == Accepted(first.id, True)
-    assert await here.send(**fields) == Accepted(first.id, True)
+    assert await there.send(**fields) == AcceptedMessage(first.id, True)
+    assert await here.send(**fields) == AcceptedMessage(first.id, True)
     assert not (await there.send(**lost)).duplicate
 
 
@@ -115,8 +115,8 @@ async def test_of_one_that_does_not_come_back_the_store_is_asked(
 class Locked:
     """Claims that nobody gets at."""
 
-    def claim(self, names: Collection[bytes], _: Collection[bytes]) -> Claimed:
-        return Claimed({}, storing=names, is_locked=True)
+    def claim(self, names: Collection[bytes], _: Collection[bytes]) -> ClaimResult:
+        return ClaimResult({}, storing=names, is_locked=True)
 
     def recover(self, accepted: Mapping[bytes, bytes]) -> None:
         raise AssertionError(f"{accepted} are not of an earlier life")

@@ -16,8 +16,8 @@ from bus.http.asgi import Receive, Scope, Send, answer
 from bus.http.server import bind
 from bus.network.descriptors import Descriptors
 from bus.security.callers import Callers, Share
-from bus.serving.passing import Passing, take_passed
-from bus.serving.server import Server, Shared, config
+from bus.serving.passing import ConnectionPasser, take_passed
+from bus.serving.server import Server, SharedPort, config
 from bus.settings import Settings
 from tests.harness.waiting import until
 from tests.harness.wire import anybody
@@ -68,7 +68,7 @@ async def _pair(*, is_first_there: bool = True, callers: Callers | None = None) 
     shared, own = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
     port = shared.getsockname()[1]
     first = Server(config(Settings(), _app(b"first"), anybody(), has_pages=False))
-    shared_port = Shared(port, Passing(passing))
+    shared_port = SharedPort(port, ConnectionPasser(passing))
     other = Server(config(Settings(), _app(b"other"), callers or anybody(), None, shared_port, has_pages=False))
     try:
         async with asyncio.TaskGroup() as group:

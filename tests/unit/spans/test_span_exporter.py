@@ -11,14 +11,14 @@ import msgspec
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from bus.domain.tracing.context import Sampler
-from bus.spans.collector import Taken
+from bus.spans.collector import CollectorReply
 from bus.spans.exporter import SpanExporter
 from bus.spans.recorder import BATCH_SPANS, SpanRecorder
 from bus.telemetry import metrics
 from bus.testing.clock import ManualClock
 from bus.testing.writes import message
 
-AWAY = Taken("it is away", may_repeat=True)
+AWAY = CollectorReply("it is away", may_repeat=True)
 
 
 class Collector:
@@ -26,13 +26,13 @@ class Collector:
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
-        self.answer = Taken()
+        self.answer = CollectorReply()
         self.gate = asyncio.Event()
         self.gate.set()
         self.calls = 0
         self.is_closed = False
 
-    async def take(self, body: bytes) -> Taken:
+    async def take(self, body: bytes) -> CollectorReply:
         self.calls += 1
         await self.gate.wait()
         if not self.answer.trouble:
@@ -99,7 +99,7 @@ async def test_what_is_not_taken_now_is_sent_again_and_what_there_is_no_room_for
         assert world.recorder.trouble == "it is away"
         world.record(15)
         assert world.lost("full") == 5
-        world.collector.answer = Taken()
+        world.collector.answer = CollectorReply()
         await world.clock.advance(4)
         assert world.collector.sizes == [4, 10]
     assert world.recorder.trouble == ""
@@ -118,12 +118,12 @@ async def test_the_waits_between_tries_become_longer() -> None:
 
 async def test_what_is_refused_for_good_is_dropped_and_counted() -> None:
     world = World()
-    world.collector.answer = Taken("400")
+    world.collector.answer = CollectorReply("400")
     async with world.running():
         world.record(3)
         await world.clock.advance(1.1)
         assert (world.lost("refused"), world.recorder.trouble) == (3, "400")
-        world.collector.answer = Taken(rejected=2)
+        world.collector.answer = CollectorReply(rejected=2)
         world.record(5)
         await world.clock.advance(1.1)
         assert (world.lost("refused"), world.recorder.trouble) == (5, "")

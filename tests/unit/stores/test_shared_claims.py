@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from bus.errors import StoreError
-from bus.ports.claims import Claimed
+from bus.ports.claims import ClaimResult
 from bus.stores.sqlite import claims as module
 from bus.stores.sqlite.claims import NAME, SharedClaims
 
@@ -38,7 +38,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 
 def test_a_name_is_one_callers_until_it_is_settled(opened: Open) -> None:
     here, there, name = opened("a"), opened("b"), an_id()
-    assert here.claim([name], ()) == Claimed({})
+    assert here.claim([name], ()) == ClaimResult({})
     assert set(there.claim([name], ()).storing) == {name}
     assert here.claim([name], ()).storing == {name}
     here.settle({name: b"said"}, ())
@@ -57,7 +57,7 @@ def test_what_was_refused_is_claimed_once_the_store_was_asked(opened: Open) -> N
     here.claim([name], ())
     here.settle({}, [name])
     assert there.claim([name], ()).doubtful == {name}
-    assert there.claim([name], {name}) == Claimed({})
+    assert there.claim([name], {name}) == ClaimResult({})
     assert here.claim([name], ()).storing == {name}
 
 
@@ -69,7 +69,7 @@ def test_what_a_process_that_died_was_storing_is_settled_once_it_has_looked_at_i
     back = opened("a")
     assert set(there.claim([kept, lost], ()).storing) == {kept, lost}
     back.recover({kept: b"said", unseen: b"said"})
-    assert there.claim([kept, lost, unseen], ()) == Claimed({kept: b"said", unseen: b"said"}, {lost}, set())
+    assert there.claim([kept, lost, unseen], ()) == ClaimResult({kept: b"said", unseen: b"said"}, {lost}, set())
 
 
 def test_what_another_process_has_accepted_since_stays_as_it_said(opened: Open) -> None:
@@ -94,7 +94,7 @@ def test_what_an_earlier_life_left_is_settled_once_the_file_is_free(tmp_path: Pa
     with closing(apsw.Connection(str(tmp_path / NAME))) as another:
         another.execute("BEGIN IMMEDIATE")
         here.recover({name: b"said"})
-        assert there.claim([name], ()) == Claimed({}, storing=[name], is_locked=True)
+        assert there.claim([name], ()) == ClaimResult({}, storing=[name], is_locked=True)
         another.execute("ROLLBACK")
     here.claim([an_id()], ())
     assert there.claim([name], ()).known == {name: b"said"}
@@ -126,7 +126,7 @@ def test_the_oldest_are_forgotten_and_their_ids_doubtful(opened: Open, monkeypat
     here = opened("a")
     names = [an_id(NOW + number) for number in range(30)]
     for name in names:
-        assert here.claim([name], ()) == Claimed({})
+        assert here.claim([name], ()) == ClaimResult({})
         here.settle({name: b"said"}, ())
     assert here.claim([names[0]], ()).doubtful == {names[0]}
     assert here.claim([names[-1]], ()).known == {names[-1]: b"said"}
@@ -134,13 +134,13 @@ def test_the_oldest_are_forgotten_and_their_ids_doubtful(opened: Open, monkeypat
 
 def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path, opened: Open) -> None:
     (tmp_path / NAME).write_bytes(os.urandom(20_000))
-    assert opened("a").claim([an_id()], ()) == Claimed({})
+    assert opened("a").claim([an_id()], ()) == ClaimResult({})
 
 
 def test_of_a_file_that_cannot_be_used_nothing_is_known(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
     here, name = opened("a"), an_id()
     here.close()
-    assert here.claim([name], ()) == Claimed({})
+    assert here.claim([name], ()) == ClaimResult({})
     here.settle({name: b"said"}, ())
     assert caplog.text.count("a repetition may be accepted") == 1
 

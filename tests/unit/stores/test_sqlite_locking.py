@@ -15,7 +15,7 @@ import pytest
 
 from bus.errors import StoreUnavailable
 from bus.stores.sqlite import locking
-from bus.stores.sqlite.locking import Turn, alone
+from bus.stores.sqlite.locking import WriteLock, alone
 
 LONG = 60.0  # seconds that no wait of a test may come to
 AT_ONCE = LONG / 2
@@ -45,10 +45,10 @@ def held_by_another(path: Path) -> int:
 
 @pytest.mark.usefixtures("patient")
 async def test_one_at_a_time_has_the_turn_inside_a_process_and_between_them(tmp_path: Path) -> None:
-    turns = [Turn(tmp_path, "x"), Turn(tmp_path, "x")]
+    turns = [WriteLock(tmp_path, "x"), WriteLock(tmp_path, "x")]
     having = 0
 
-    async def work(turn: Turn) -> None:
+    async def work(turn: WriteLock) -> None:
         nonlocal having
         for _ in range(20):
             async with turn.held():
@@ -68,7 +68,7 @@ async def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
     order: list[int] = []
 
     async def work(number: int) -> None:
-        turn = Turn(tmp_path, "x")
+        turn = WriteLock(tmp_path, "x")
         while len(order) < 20:
             async with turn.held():
                 order.append(number)
@@ -83,7 +83,7 @@ async def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("hurried")
 async def test_waiting_ends(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "x.lock")
-    turn = Turn(tmp_path, "x")
+    turn = WriteLock(tmp_path, "x")
     begin = time.monotonic()
     with pytest.raises(StoreUnavailable, match="x lock") as caught:
         async with asyncio.timeout(AT_ONCE), turn.held():
@@ -99,7 +99,7 @@ async def test_waiting_ends(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("patient")
 async def test_the_loop_goes_on_while_one_waits(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "x.lock")
-    turn = Turn(tmp_path, "x")
+    turn = WriteLock(tmp_path, "x")
     waiting = asyncio.create_task(turn.held().__aenter__())
     async with asyncio.timeout(AT_ONCE):
         for _ in range(50):
@@ -113,7 +113,7 @@ async def test_the_loop_goes_on_while_one_waits(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("patient", "courteous")
 async def test_a_cancelled_wait_leaves_nothing_locked(tmp_path: Path) -> None:
     handle = held_by_another(tmp_path / "x.lock")
-    turn, other = Turn(tmp_path, "x"), Turn(tmp_path, "x")
+    turn, other = WriteLock(tmp_path, "x"), WriteLock(tmp_path, "x")
     waiting = asyncio.create_task(turn.held().__aenter__())
     await asyncio.sleep(0)  # it runs until it has to wait: inside the gate, before the lock
     waiting.cancel()
@@ -131,7 +131,7 @@ async def test_a_gate_that_stays_closed_is_passed_by(tmp_path: Path, monkeypatch
     """As when a process was stopped while it waited."""
     monkeypatch.setattr(locking, "_COURTESY", 0.1)
     handle = held_by_another(tmp_path / "x.gate")
-    turn = Turn(tmp_path, "x")
+    turn = WriteLock(tmp_path, "x")
     async with asyncio.timeout(AT_ONCE), turn.held():
         pass
     turn.close()

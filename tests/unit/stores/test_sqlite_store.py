@@ -16,7 +16,7 @@ from bus.domain.message import Message
 from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.errors import ConfigurationError, StoreError, StoreUnavailable
-from bus.stores.gathering import Gathering
+from bus.stores.gathering import BatchCollector
 from bus.stores.sqlite import SqliteStore, control_sql
 from bus.stores.sqlite.errors import DAMAGED, REFUSED, UNAVAILABLE, translate
 from bus.stores.sqlite.keys import id_key, key_id, time_key
@@ -150,7 +150,7 @@ async def test_a_failed_commit_fails_its_callers_and_no_others() -> None:
             raise StoreUnavailable("no")
         return [ValueError() if item < 0 else item * 2 for item in items]
 
-    gathering: Gathering[int, int] = Gathering(commit, limit=2)
+    gathering: BatchCollector[int, int] = BatchCollector(commit, limit=2)
     results = await asyncio.gather(*map(gathering.add, (1, 2, 13, 3, -1, 4)), return_exceptions=True)
     names = [type(one).__name__ if isinstance(one, Exception) else one for one in results]
     assert names == [2, 4, "StoreUnavailable", "StoreUnavailable", "ValueError", 8]

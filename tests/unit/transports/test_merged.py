@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from bus.domain.destination import TransportName
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.testing.contracts.transport import ensure, lag_of, numbers, publish, receive
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import DESTINATION, message
@@ -50,7 +50,7 @@ async def test_no_more_than_asked_is_handed_out_and_the_rest_comes_next(meeting:
     await meeting.let_in(meeting.old, meeting.new)
     await publish(meeting.old, *(message(n) for n in range(3)))
     await publish(meeting.new, *(message(n) for n in range(3, 6)))
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     while len(found) < 6:
         some = await receive(meeting.merged, 2)
         assert 1 <= len(some) <= 2
@@ -120,4 +120,4 @@ async def test_close_gives_everything_back(meeting: Meeting) -> None:
 async def test_a_delivery_of_another_merged_consumer_is_refused(meeting: Meeting) -> None:
     await meeting.let_in(meeting.old)
     with pytest.raises(TypeError):
-        meeting.merged.ack([Incoming(message(), object(), False)])
+        meeting.merged.ack([IncomingMessage(message(), object(), False)])

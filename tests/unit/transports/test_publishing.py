@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.message import encode_message
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.clock import ManualClock
 from bus.testing.events import MemoryEvents
 from bus.testing.transport import MemoryTransport
@@ -19,20 +19,20 @@ from bus.transports.router import TransportRouter
 class Half(MemoryTransport):
     """Confirms every other message."""
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         return [number % 2 == 0 for number in range(len(batch))]
 
 
 class Hanging(MemoryTransport):
     """Never answers."""
 
-    async def publish(self, _: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, _: Sequence[OutgoingMessage]) -> list[bool]:
         await asyncio.Event().wait()
         return []
 
 
-def batch(count: int) -> list[Outgoing]:
-    return [Outgoing(message(number), encode_message(message(number))) for number in range(count)]
+def batch(count: int) -> list[OutgoingMessage]:
+    return [OutgoingMessage(message(number), encode_message(message(number))) for number in range(count)]
 
 
 def publisher(fallback: MemoryTransport) -> DestinationPublisher:
@@ -67,17 +67,17 @@ class Picky(MemoryTransport):
         self.refused = set(refused)
         self.calls: list[list[str]] = []
 
-    async def publish(self, batch: Sequence[Outgoing]) -> list[bool]:
+    async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
         self.calls.append([one.message.body.decode() for one in batch])
         return [one.message.body.decode() not in self.refused for one in batch]
 
 
-def keyed(*bodies: str) -> list[Outgoing]:
+def keyed(*bodies: str) -> list[OutgoingMessage]:
     """Make messages named by their key and number; "-1" has no key."""
     made = [
         message(number, body=body.encode(), key="" if body[0] == "-" else body[0]) for number, body in enumerate(bodies)
     ]
-    return [Outgoing(one, encode_message(one)) for one in made]
+    return [OutgoingMessage(one, encode_message(one)) for one in made]
 
 
 async def in_order(broker: Picky, *bodies: str) -> tuple[list[bool | None], list[int]]:

@@ -10,14 +10,14 @@ import pytest
 from bus.clock import SystemClock
 from bus.domain.destination import TransportName
 from bus.errors import SpoolError
-from bus.ports.quarantine import Foreign
+from bus.ports.quarantine import ForeignRecord
 from bus.spool import AsyncSpool
 from bus.spool import Options as SpoolOptions
 from bus.telemetry import metrics
 from bus.testing.spool import MemorySpool
 from bus.transports.quarantine import OPERATOR, SpoolQuarantine
 
-FOREIGN = Foreign("nsq", "topic orders, channel billing", "not ours", {"attempts": "1"}, b"\x00\xff{}")
+FOREIGN = ForeignRecord("nsq", "topic orders, channel billing", "not ours", {"attempts": "1"}, b"\x00\xff{}")
 
 
 def counted() -> float:
@@ -29,7 +29,7 @@ async def test_what_is_kept_waits_for_the_operator_as_it_came() -> None:
     before = counted()
     await SpoolQuarantine(spool, SystemClock()).keep(FOREIGN)
     (record,) = await spool.claim(OPERATOR, 10, "nsq")
-    assert msgspec.msgpack.decode(record.payload, type=Foreign) == FOREIGN
+    assert msgspec.msgpack.decode(record.payload, type=ForeignRecord) == FOREIGN
     assert counted() == before + 1
 
 

@@ -14,7 +14,7 @@ from bus.stores.snapshot import read_kept
 _DIRECT: Final = f"direct{SEPARATOR}"
 
 
-class Foreign:
+class ForeignQueueCheck:
     """Compares a queue with the configuration beside it; without a configuration nothing is foreign."""
 
     def __init__(self, directory: Path) -> None:

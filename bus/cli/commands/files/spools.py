@@ -63,9 +63,9 @@ def _found(directory: Path) -> list[Path]:
 
 
 def _summary(overview: Overview) -> dict[str, Any]:
-    from bus.cli.commands.files.foreign import Foreign  # noqa: PLC0415
+    from bus.cli.commands.files.foreign import ForeignQueueCheck  # noqa: PLC0415
 
-    foreign = Foreign(overview.directory)
+    foreign = ForeignQueueCheck(overview.directory)
     return {
         "directory": str(overview.directory),
         "state": f"live, process {overview.owner.get('pid', '?')}" if overview.live else "orphan",

@@ -13,7 +13,7 @@ from bus.cli.outcomes import follow
 from bus.cli.tables import Table
 
 
-class Asked(NamedTuple):
+class ResendOptions(NamedTuple):
     """The options of a resend by id; ``table`` prints the outcomes, None for JSON."""
 
     subscription: str | None
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     reorder: bool
 
 
-def edit(api: Api, message_id: str, file: str, asked: Asked) -> int:
+def edit(api: Api, message_id: str, file: str, asked: ResendOptions) -> int:
     """Create a message from another one with the body in a file, and wait for its outcome."""
     if not asked.reason:
         raise typer.BadParameter("an edit needs a reason", param_hint="--reason")

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from bus.cli.api import NOT_FOUND, Api, message_path
-from bus.cli.commands.resends.editing import Asked, allowing, edit
-from bus.cli.commands.resends.steering import Steering, steer
+from bus.cli.commands.resends.editing import ResendOptions, allowing, edit
+from bus.cli.commands.resends.steering import JobAction, steer
 from bus.cli.filtering import Filter
 from bus.cli.grouping import grouped
 from bus.cli.jobs import SAMPLE, follow_job, show_preview
@@ -39,7 +39,7 @@ def resend(
     reorder: Annotated[
         bool, typer.Option("--reorder", help="With a strict order: deliver out of order, after all newer messages.")
     ] = False,
-    steering: Steering,
+    steering: JobAction,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the outcomes; 0 for none.")] = 600,
     output: Output,
     server: Server,
@@ -56,7 +56,7 @@ def resend(
             again = steer(api, steering, rate, reason, reorder=reorder, as_json=output.as_json)
             return follow_job(api, again, wait, "resend", as_json=output.as_json) if again else 0
         if messages:
-            asked = Asked(subscription, reason, wait, None if output.as_json else outcomes, reorder)
+            asked = ResendOptions(subscription, reason, wait, None if output.as_json else outcomes, reorder)
             return edit(api, messages[0], edited, asked) if edited else _resend_some(api, messages, asked)
         if dry_run:
             found = api.call("POST", "/api/v1/resends", body={"filter": given, "dry_run": True})
@@ -66,7 +66,7 @@ def resend(
         return follow_job(api, job_id, wait, "resend", as_json=output.as_json)
 
 
-def _check(messages: list[str], given: dict[str, str], steering: Steering, edited: str, *, dry_run: bool) -> None:
+def _check(messages: list[str], given: dict[str, str], steering: JobAction, edited: str, *, dry_run: bool) -> None:
     """Raise a usage error unless one job, ids or a filter are given."""
     if steering.jobs:
         if messages or given or dry_run or edited or len(steering.jobs) > 1:
@@ -80,7 +80,7 @@ def _check(messages: list[str], given: dict[str, str], steering: Steering, edite
         raise typer.BadParameter("a filter needs --destination, --from and --to", param_hint="filter")
 
 
-def _resend_some(api: Api, ids: list[str], asked: Asked) -> int:
+def _resend_some(api: Api, ids: list[str], asked: ResendOptions) -> int:
     """Resend messages one by one and print the outcomes."""
     body = {"subscriptions": [asked.subscription] if asked.subscription else None} | allowing(asked.reorder)
     waiting: dict[str, list[str]] = {}

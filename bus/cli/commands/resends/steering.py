@@ -13,7 +13,7 @@ from bus.cli.output import print_json
 
 
 @dataclass(frozen=True)
-class Steering:
+class JobAction:
     """An action on an existing job; at most one."""
 
     pause: Annotated[str, typer.Option(metavar="JOB", help="Pause a job.")] = ""
@@ -32,7 +32,7 @@ class Steering:
         return [job for job in (self.pause, self.resume, self.cancel, self.rerun) if job]
 
 
-def steer(api: Api, wanted: Steering, rate: float | None, reason: str, *, reorder: bool, as_json: bool) -> str:
+def steer(api: Api, wanted: JobAction, rate: float | None, reason: str, *, reorder: bool, as_json: bool) -> str:
     """Execute the action and print the state of the job; return the id of a job to follow, empty for none."""
     if wanted.rerun:
         body = {"rate": rate, "reason": reason} | ({"reorder": True} if reorder else {})

@@ -12,7 +12,7 @@ from bus.domain.health.facts import Facts
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
 from bus.domain.times import DAY
-from bus.sentences import listed, sentence
+from bus.sentences import listed, localized
 
 _VERY_SOON: Final = 2 * DAY
 _MOST_NAMES: Final = 3
@@ -37,11 +37,11 @@ def certificates(facts: Facts, book: Rulebook, active: Collection[str]) -> Itera
 def _alarm(host: str, left: int, using: list[Subscription]) -> Alarm:
     names = listed(sorted(f"{one.destination}/{one.name}" for one in using), _MOST_NAMES)
     if left > 0:
-        what = sentence("the certificate of {host} ends in {time}: {names}", host=host, time=about(left), names=names)
+        what = localized("the certificate of {host} ends in {time}: {names}", host=host, time=about(left), names=names)
     else:
-        what = sentence("the certificate of {host} has ended: {names}", host=host, names=names)
+        what = localized("the certificate of {host} has ended: {names}", host=host, names=names)
     severity = Severity.CRITICAL if left <= _VERY_SOON else Severity.WARNING
-    step = sentence("have it renewed there; without one that is good nothing is delivered, and messages wait")
+    step = localized("have it renewed there; without one that is good nothing is delivered, and messages wait")
     first = min(using, key=lambda one: one.key)
     link = f"destinations/{first.destination}/subscriptions/{first.name}"
     return Alarm("certificate", severity, what, step, link, subject=host)

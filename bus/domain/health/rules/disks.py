@@ -12,7 +12,7 @@ from bus.domain.health.rulebook import HYSTERESIS, Rulebook
 from bus.domain.health.vitals import DiskFigures
 from bus.domain.sizes import format_size
 from bus.domain.times import HOUR
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 
 _SOON: Final = 24 * HOUR
 _VERY_SOON: Final = 2 * HOUR
@@ -54,16 +54,16 @@ def _alarm(subject: str, those: Sequence[Disk], book: Rulebook, active: Collecti
     if judged is None:
         return None
     severity, what = judged
-    step = sentence("make room, or move data to a larger disk; see what waits there: bus spool ls")
+    step = localized("make room, or move data to a larger disk; see what waits there: bus spool ls")
     link = f"processes/{disk.owner}"
     return Alarm("disk", severity, what, step, link, None, subject=subject, cause=cause_of(disk))
 
 
-def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tuple[Severity, Sentence] | None:
+def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tuple[Severity, LocalizedText] | None:
     figures = disk.figures
     where = {"path": figures.path, "host": disk.host, "free": format_size(figures.free)}
     if is_full(figures):
-        what = sentence(
+        what = localized(
             "the disk of {path} on {host} is full but for {free}: new messages are refused below {reserve}, which are "
             "kept for outcomes; nothing stored is lost",
             reserve=format_size(figures.reserve),
@@ -71,7 +71,7 @@ def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tu
         )
         return Severity.CRITICAL, what
     if full_in is not None and _is_soon(full_in, figures.left, slack=HYSTERESIS if was else 1):
-        what = sentence(
+        what = localized(
             "the disk of {path} on {host} has {free} left, and is full in {time} if it goes on as of late",
             time=about(full_in),
             **where,
@@ -79,7 +79,9 @@ def _judged(disk: Disk, full_in: int | None, book: Rulebook, *, was: bool) -> tu
         return Severity.CRITICAL if full_in <= _VERY_SOON else Severity.WARNING, what
     if book.is_short("disk", figures.left, was=was):
         share = f"{figures.left:.0%}"
-        return Severity.WARNING, sentence("the disk of {path} on {host} has {free} left, {share}", share=share, **where)
+        return Severity.WARNING, localized(
+            "the disk of {path} on {host} has {free} left, {share}", share=share, **where
+        )
     return None
 
 

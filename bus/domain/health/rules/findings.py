@@ -9,7 +9,7 @@ from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, Lane
 from bus.domain.health.findings import NORMS_LAST, Deviation, Metric, Proof, Shortfall
-from bus.sentences import N_, Sentence, sentence
+from bus.sentences import N_, LocalizedText, localized
 
 CAUSE: Final = "proof"
 """Of all that a proof found."""
@@ -60,8 +60,8 @@ def norms(facts: Facts) -> Iterator[Alarm]:
         if (one.destination, one.subscription) in taking and _manner(one) in _WHAT:
             yield _deviation(one)
     if found.left_out:
-        what = sentence("{count} more metrics are outside of their norms", count=found.left_out)
-        step = sentence("bus pipeline judge lists all of them")
+        what = localized("{count} more metrics are outside of their norms", count=found.left_out)
+        step = localized("bus pipeline judge lists all of them")
         yield Alarm("norm", Severity.WARNING, what, step, "destinations", subject="more")
 
 
@@ -78,13 +78,13 @@ def _deviation(one: Deviation) -> Alarm:
     manner = _manner(one)
     limit = one.low if one.is_low else one.high
     figures = {"value": one.value, "norm": one.norm, "limit": one.norm if limit is None else limit}
-    what = sentence(
+    what = localized(
         _WHAT[manner],
         destination=one.destination,
         name=one.subscription,
         **{name: _figure(one.metric, figure) for name, figure in figures.items()},
     )
-    step = sentence("{step}; bus pipeline judge lists all that is out", step=sentence(_STEP[manner]))
+    step = localized("{step}; bus pipeline judge lists all that is out", step=localized(_STEP[manner]))
     return _alarm("norm", one.metric, one, what, step)
 
 
@@ -108,10 +108,10 @@ def proof(facts: Facts) -> Iterator[Alarm]:
             yield _contradicted(one)
     missing, contradicted = found.left_out
     if missing:
-        what = sentence("a proof misses {count} more deliveries", count=missing)
+        what = localized("a proof misses {count} more deliveries", count=missing)
         yield Alarm("proof", _MISSING, what, _REPAIR, "destinations", subject="missing@more", cause=CAUSE)
     if contradicted:
-        what = sentence(
+        what = localized(
             "of {count} more deliveries events tell an end that the store does not have", count=contradicted
         )
         yield Alarm("proof", _CONTRADICTED, what, _AGAIN, "destinations", subject="contradicted@more", cause=CAUSE)
@@ -119,17 +119,17 @@ def proof(facts: Facts) -> Iterator[Alarm]:
 
 def _missing(one: Shortfall) -> Alarm:
     if not one.subscription:
-        what = sentence(
+        what = localized(
             "{count} messages to {destination} are missing: no receiver accepted them, or the store lost them",
             count=one.missing,
             destination=one.destination,
         )
-        step = sentence(
+        step = localized(
             "bus pipeline reconcile --lake LAKE --store STORE lists them; what no receiver accepted is with its "
             "producers: bus spool ls where they run, and bus spool drain"
         )
         return _alarm("proof", "missing", one, what, step)._replace(severity=_MISSING, cause=CAUSE)
-    what = sentence(
+    what = localized(
         "a proof misses {count} deliveries to {name} of {destination}: nothing tells what became of them",
         count=one.missing,
         name=one.subscription,
@@ -140,13 +140,13 @@ def _missing(one: Shortfall) -> Alarm:
 
 def _contradicted(one: Shortfall) -> Alarm:
     if not one.subscription:
-        what = sentence(
+        what = localized(
             "of {count} accepted messages to {destination} the store has no more than outcomes",
             count=one.contradicted,
             destination=one.destination,
         )
         return _alarm("proof", "contradicted", one, what, _AGAIN)._replace(cause=CAUSE)
-    what = sentence(
+    what = localized(
         "of {count} deliveries to {name} of {destination} events tell an end that the store does not have",
         count=one.contradicted,
         name=one.subscription,
@@ -155,15 +155,15 @@ def _contradicted(one: Shortfall) -> Alarm:
     return _alarm("proof", "contradicted", one, what, _AGAIN)._replace(cause=CAUSE)
 
 
-_REPAIR: Final = sentence(
+_REPAIR: Final = localized(
     "bus pipeline reconcile --lake LAKE --store STORE --repair --tell lists them, and has the bus deliver what it has"
 )
-_AGAIN: Final = sentence(
+_AGAIN: Final = localized(
     "see whether the store was restored, or lost writes: bus pipeline reconcile --lake LAKE --store STORE lists them"
 )
 
 
-def _alarm(rule: str, kind: str, one: Deviation | Shortfall, what: Sentence, step: Sentence) -> Alarm:
+def _alarm(rule: str, kind: str, one: Deviation | Shortfall, what: LocalizedText, step: LocalizedText) -> Alarm:
     place, link = one.destination, f"destinations/{one.destination}"
     if one.subscription:
         place, link = f"{place}/{one.subscription}", f"{link}/subscriptions/{one.subscription}"

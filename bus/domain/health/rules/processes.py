@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts
-from bus.sentences import N_, sentence
+from bus.sentences import N_, localized
 
 _NEEDED: Final = {
     "receiver": N_("no receiver is alive: new messages are refused; producers keep theirs in their spools"),
@@ -20,11 +20,11 @@ def roles(facts: Facts) -> Iterator[Alarm]:
     """Yield the roles that no live process has."""
     for role in _NEEDED:
         if role not in facts.roles and not facts.is_blind:
-            step = sentence("start one: {command}", command=f"bus run {role}")
+            step = localized("start one: {command}", command=f"bus run {role}")
             yield Alarm(
                 "role-missing",
                 Severity.CRITICAL,
-                sentence(_NEEDED[role]),
+                localized(_NEEDED[role]),
                 step,
                 "processes",
                 subject=role,
@@ -36,13 +36,13 @@ def unreachable(facts: Facts) -> Iterator[Alarm]:
     """Yield the unreachable processes; if no other process has a role of one, its cause is that missing role."""
     for one in facts.unreachable:
         missing = next((role for role in one.roles if role in _NEEDED and role not in facts.roles), None)
-        what = sentence(
+        what = localized(
             "{node} ({roles}) is unreachable; the queues on its disk have {count} records",
             node=one.node,
             roles=", ".join(one.roles),
             count=one.records,
         )
-        step = sentence(
+        step = localized(
             "start it again on the same data directory, or run a sweeper on its disk, which sends these records"
         )
         yield Alarm(
@@ -62,10 +62,10 @@ def parts(facts: Facts) -> Iterator[Alarm]:
     for part in facts.parts:
         # Of spools the figures tell more.
         if not part.name.startswith("spool "):
-            what = sentence(
+            what = localized(
                 "{part} is not well on {node}: {trouble}", part=part.name, node=part.node, trouble=part.trouble
             )
-            step = sentence("see docs/operations.md; bus doctor tells of each part")
+            step = localized("see docs/operations.md; bus doctor tells of each part")
             yield Alarm(
                 "part-down",
                 Severity.CRITICAL,
@@ -81,6 +81,6 @@ def orphans(facts: Facts) -> Iterator[Alarm]:
     """Yield the hosts on which queues of processes that are gone wait."""
     for node, count in facts.orphans.items():
         if count:
-            what = sentence("{count} local queues on {node} belong to processes that are gone", count=count, node=node)
-            step = sentence("the sweeper empties them once they are idle; one that stays says why in its log")
+            what = localized("{count} local queues on {node} belong to processes that are gone", count=count, node=node)
+            step = localized("the sweeper empties them once they are idle; one that stays says why in its log")
             yield Alarm("orphans", Severity.INFO, what, step, "orphans", subject=node)

@@ -11,7 +11,7 @@ from bus.domain.health.facts import Facts, ProducerQueue
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE, RejectedFigures, TurnedAwayFigures
 from bus.domain.times import MINUTE
-from bus.sentences import N_, sentence
+from bus.sentences import N_, localized
 
 _UNKNOWN: Final = 404
 _TURNED_AWAY: Final = {
@@ -19,7 +19,7 @@ _TURNED_AWAY: Final = {
     USED_RATE: N_("{count} messages to {destination} were refused for now: more come than its rate allows"),
     USED_KEY_RATE: N_("{count} messages of {key} were refused for now: it sends more than its rate allows"),
 }
-SEND_AGAIN: Final = sentence(
+SEND_AGAIN: Final = localized(
     "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
 )
 """What to do about messages that were refused for good."""
@@ -37,7 +37,7 @@ def rejected(facts: Facts) -> Iterator[Alarm]:
     for figures in facts.rejected:
         found.setdefault((figures.source, figures.destination), []).append(figures)
     for (source, destination), parts in found.items():
-        what = sentence(
+        what = localized(
             "{count} messages of {source} to {destination} were refused for good with {status}: {reason}",
             count=sum(figures.count for figures in parts),
             source=source or "-",
@@ -63,11 +63,11 @@ def turned_away(facts: Facts) -> Iterator[Alarm]:
     for (whose, why), parts in found.items():
         count, since = sum(figures.count for figures in parts), min(figures.since for figures in parts)
         of_key = why == USED_KEY_RATE
-        what = sentence(_TURNED_AWAY[why], count=count, **{"key" if of_key else "destination": whose})
+        what = localized(_TURNED_AWAY[why], count=count, **{"key" if of_key else "destination": whose})
         link, place = ("keys", None) if of_key else (f"destinations/{whose}", whose)
         # A rate is refused as a person wants it; a spool that one destination fills may need a person.
         severity = Severity.WARNING if why == USED_SHARE else Severity.INFO
-        step = sentence(MAKE_ROOM[why])
+        step = localized(MAKE_ROOM[why])
         yield Alarm("turned-away", severity, what, step, link, since, place, subject=f"{why}@{whose}")
 
 
@@ -88,15 +88,15 @@ def queues(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Al
 def _waiting(source: str, late: Sequence[ProducerQueue]) -> Alarm:
     first = max(late, key=lambda one: one.figures.oldest)
     count, age = sum(one.figures.records for one in late), about(first.figures.oldest)
-    what = sentence(
+    what = localized(
         "{count} messages wait in the queues of {source}, the first of them for {age}",
         count=count,
         source=source,
         age=age,
     )
     if first.figures.path:
-        what = sentence("{what} ({where})", what=what, where=f"{first.host}:{first.figures.path}")
-    step = sentence(
+        what = localized("{what} ({where})", what=what, where=f"{first.host}:{first.figures.path}")
+    step = localized(
         "see whether it reaches a receiver, and whether messages are refused for now: bus spool ls where it runs"
     )
     return Alarm("producer-queue", Severity.WARNING, what, step, "processes", None, subject=source)
@@ -110,22 +110,22 @@ def volumes(facts: Facts) -> Iterator[Alarm]:
         count, minutes = facts.accepted.get(code, 0), VOLUME_WINDOW // MINUTE
         link = f"destinations/{code}"
         if destination.pv_min is not None and count < destination.pv_min:
-            what = sentence(
+            what = localized(
                 "{count} messages to {destination} in {minutes} minutes, fewer than its pv_min of {limit}",
                 count=count,
                 destination=code,
                 minutes=minutes,
                 limit=destination.pv_min,
             )
-            step = sentence("see whether its producers run and reach a receiver: bus spool ls where they run")
+            step = localized("see whether its producers run and reach a receiver: bus spool ls where they run")
             yield Alarm("volume-low", Severity.WARNING, what, step, link, None, code)
         elif destination.pv_max is not None and count > destination.pv_max:
-            what = sentence(
+            what = localized(
                 "{count} messages to {destination} in {minutes} minutes, more than its pv_max of {limit}",
                 count=count,
                 destination=code,
                 minutes=minutes,
                 limit=destination.pv_max,
             )
-            step = sentence("see which of its producers sends so many: statistics by source; a rate bounds them")
+            step = localized("see which of its producers sends so many: statistics by source; a rate bounds them")
             yield Alarm("volume-high", Severity.WARNING, what, step, link, None, code)

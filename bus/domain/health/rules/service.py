@@ -7,16 +7,16 @@ from typing import Final
 
 from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
-from bus.domain.health.facts import Delivering, Facts, Waiting
+from bus.domain.health.facts import Backlog, DeliveryRates, Facts
 from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
-from bus.sentences import N_, Sentence, listed, sentence
+from bus.sentences import N_, LocalizedText, listed, localized
 
 _LEAST_ATTEMPTS: Final = 10
 """Of fewer attempts a share says nothing."""
 _MOST_PARTS: Final = 3
-_NOBODY: Final = Waiting(0, None)
+_NOBODY: Final = Backlog(0, None)
 
 
 def waiting(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
@@ -74,30 +74,30 @@ _STEP: Final = {
 
 def _stalled(one: Subscription, found: Progress, waiting: int) -> Alarm:
     manner = _PAUSED if found.is_paused else found.verdict
-    what = sentence(_WHAT[manner], name=one.name, destination=one.destination, count=waiting)
+    what = localized(_WHAT[manner], name=one.name, destination=one.destination, count=waiting)
     if found.where:
-        what = sentence("{what} ({where})", what=what, where=listed(found.where, _MOST_PARTS))
-    alarm = _alarm("stalled", one, what, sentence(_STEP[manner]), found.since)
+        what = localized("{what} ({where})", what=what, where=listed(found.where, _MOST_PARTS))
+    alarm = _alarm("stalled", one, what, localized(_STEP[manner]), found.since)
     return alarm._replace(severity=Severity.CRITICAL) if found.verdict is Verdict.STOPPED else alarm
 
 
-def _backlog(one: Subscription, found: Waiting, book: Rulebook, active: Collection[str]) -> Alarm | None:
+def _backlog(one: Subscription, found: Backlog, book: Rulebook, active: Collection[str]) -> Alarm | None:
     records = found.records or 0
     if not book.is_over("backlog", records, own=one.alarms.backlog, was=_key("backlog", one) in active):
         return None
-    what = sentence(
+    what = localized(
         "{count} messages wait for {name} of {destination}", count=records, name=one.name, destination=one.destination
     )
     return _alarm("backlog", one, what, _SLOW, found.oldest)
 
 
-def _age(one: Subscription, found: Waiting, now: int, book: Rulebook, active: Collection[str]) -> Alarm | None:
+def _age(one: Subscription, found: Backlog, now: int, book: Rulebook, active: Collection[str]) -> Alarm | None:
     if found.oldest is None or not found.oldest:  # 0: of any age, as far as is known
         return None
     age = now - found.oldest
     if not book.is_over("age", age, own=one.alarms.age, was=_key("age", one) in active):
         return None
-    what = sentence(
+    what = localized(
         "the oldest message that waits for {name} of {destination} does so for {age}",
         name=one.name,
         destination=one.destination,
@@ -106,11 +106,11 @@ def _age(one: Subscription, found: Waiting, now: int, book: Rulebook, active: Co
     return _alarm("age", one, what, _SLOW, found.oldest)
 
 
-def _latency(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
+def _latency(one: Subscription, found: DeliveryRates, book: Rulebook, active: Collection[str]) -> Alarm | None:
     was = _key("latency", one) in active
     if found.p99 is None or not book.is_over("latency", found.p99, own=one.alarms.p99, was=was):
         return None
-    what = sentence(
+    what = localized(
         "deliveries to {name} of {destination} are late: p99 is {taken}",
         name=one.name,
         destination=one.destination,
@@ -119,13 +119,13 @@ def _latency(one: Subscription, found: Delivering, book: Rulebook, active: Colle
     return _alarm("latency", one, what, _SLOW)
 
 
-def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collection[str]) -> Alarm | None:
+def _errors(one: Subscription, found: DeliveryRates, book: Rulebook, active: Collection[str]) -> Alarm | None:
     if found.attempts < _LEAST_ATTEMPTS:
         return None
     share = found.failed / found.attempts
     if not book.is_over("errors", share, own=one.alarms.error_rate, was=_key("errors", one) in active):
         return None
-    what = sentence(
+    what = localized(
         "{share} of the attempts at {name} of {destination} fail: {failed} of the last {attempts}",
         share=f"{share:.0%}",
         failed=found.failed,
@@ -133,22 +133,22 @@ def _errors(one: Subscription, found: Delivering, book: Rulebook, active: Collec
         name=one.name,
         destination=one.destination,
     )
-    step = sentence("look at its failures: repair it, or edit and resend what it refuses; the rest is tried again")
+    step = localized("look at its failures: repair it, or edit and resend what it refuses; the rest is tried again")
     return _alarm("errors", one, what, step)
 
 
 def _saturated(one: Subscription) -> Alarm:
-    what = sentence(
+    what = localized(
         "all {count} permits of {name} of {destination} are in use, and deliveries wait for one",
         count=one.max_concurrency,
         name=one.name,
         destination=one.destination,
     )
-    step = sentence("it answers too slowly for what comes: make it faster, or raise its max_concurrency")
+    step = localized("it answers too slowly for what comes: make it faster, or raise its max_concurrency")
     return _alarm("saturated", one, what, step)
 
 
-_SLOW: Final = sentence("see how fast it answers, whether it fails, and how many permits it has")
+_SLOW: Final = localized("see how fast it answers, whether it fails, and how many permits it has")
 
 
 def _key(rule: str, one: Subscription) -> str:
@@ -156,6 +156,6 @@ def _key(rule: str, one: Subscription) -> str:
     return f"{rule}:{one.destination}/{one.name}"
 
 
-def _alarm(rule: str, one: Subscription, what: Sentence, step: Sentence, since: int | None = None) -> Alarm:
+def _alarm(rule: str, one: Subscription, what: LocalizedText, step: LocalizedText, since: int | None = None) -> Alarm:
     link = f"destinations/{one.destination}/subscriptions/{one.name}"
     return Alarm(rule, Severity.WARNING, what, step, link, since, *one.key)

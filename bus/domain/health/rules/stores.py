@@ -12,7 +12,7 @@ from bus.domain.health.rulebook import Rulebook
 from bus.domain.health.vitals import ReplicaFigures, StoreFigures
 from bus.domain.sizes import format_size
 from bus.domain.times import MINUTE
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 
 _WELL: Final = frozenset({"PRIMARY", "SECONDARY", "ARBITER"})
 _FULL: Final = 0.9
@@ -36,14 +36,14 @@ def store(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Ala
 def _member(one: ReplicaFigures, book: Rulebook, active: Collection[str], *, has_primary: bool) -> Iterator[Alarm]:
     was = f"store-replica:{one.name}" in active
     if one.state not in _WELL:
-        what = sentence("{name} of the store's replica set is {state}", name=one.name, state=one.state)
-        step = sentence("start it, or see its log; without a majority the store takes no writes")
+        what = localized("{name} of the store's replica set is {state}", name=one.name, state=one.state)
+        step = localized("start it, or see its log; without a majority the store takes no writes")
         severity = Severity.WARNING if has_primary else Severity.CRITICAL
         yield _alarm("store-replica", severity, one.name, what, step)
     elif book.is_over("store-replica", one.behind, own=None, was=was):
         time = about(one.behind)
-        what = sentence("{name} of the store's replica set is {time} behind the primary", name=one.name, time=time)
-        step = sentence("see its disk and its network; writes wait for a majority")
+        what = localized("{name} of the store's replica set is {time} behind the primary", name=one.name, time=time)
+        step = localized("see its disk and its network; writes wait for a majority")
         yield _alarm("store-replica", Severity.WARNING, one.name, what, step)
 
 
@@ -51,25 +51,25 @@ def _oplog(found: StoreFigures, book: Rulebook, active: Collection[str]) -> Iter
     was = f"store-oplog:{_STORE}" in active
     is_short = found.oplog is not None and book.is_short("store-oplog", found.oplog, was=was)
     if found.oplog is not None and is_short and found.oplog_used >= _FULL:
-        what = sentence(
+        what = localized(
             "the store's oplog goes back {time}: a member that is away for longer has to copy everything anew",
             time=about(found.oplog),
         )
-        step = sentence("make it larger: replSetResizeOplog, or minRetentionHours")
+        step = localized("make it larger: replSetResizeOplog, or minRetentionHours")
         yield _alarm("store-oplog", Severity.WARNING, _STORE, what, step)
 
 
 def _log(found: StoreFigures, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
     was = f"store-checkpoint:{_STORE}" in active
     if found.unfolded >= _LONG and book.is_over("store-checkpoint", found.log, own=None, was=was):
-        what = sentence(
+        what = localized(
             "a write-ahead log of the store has {size}, and nothing of it came into its file for {time}",
             size=format_size(found.log),
             time=about(found.unfolded),
         )
-        step = sentence("somebody reads the store for very long: see who has its files open, and end that")
+        step = localized("somebody reads the store for very long: see who has its files open, and end that")
         yield _alarm("store-checkpoint", Severity.WARNING, _STORE, what, step)
 
 
-def _alarm(rule: str, severity: Severity, subject: str, what: Sentence, step: Sentence) -> Alarm:
+def _alarm(rule: str, severity: Severity, subject: str, what: LocalizedText, step: LocalizedText) -> Alarm:
     return Alarm(rule, severity, what, step, "health", None, subject=subject, cause=f"part:{_STORE}")

@@ -10,7 +10,7 @@ from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, OpenBreaker
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import PAUSED_BY_410
-from bus.sentences import N_, sentence
+from bus.sentences import N_, localized
 
 _OPENED: Final = {
     "silent": N_("the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}"),
@@ -31,8 +31,8 @@ def breakers(facts: Facts) -> Iterator[Alarm]:
         answered = max(those, key=lambda breaker: breaker.figures.probe_at).figures.answered
         nodes = ", ".join(sorted({breaker.node for breaker in those}))
         manner, status = manner_of(answered), answered or 0
-        what = sentence(_OPENED[manner], name=name, destination=destination, nodes=nodes, status=status)
-        step = sentence(_REPAIR[manner])
+        what = localized(_OPENED[manner], name=name, destination=destination, nodes=nodes, status=status)
+        step = localized(_REPAIR[manner])
         since = min(breaker.figures.since for breaker in those)
         yield Alarm(
             "breaker-open", Severity.WARNING, what, step, _subscription(destination, name), since, destination, name
@@ -48,13 +48,13 @@ def gone(facts: Facts) -> Iterator[Alarm]:
     """Yield the subscribers that said that they are gone."""
     for found in facts.subscriptions:
         if found.paused and found.paused_reason == PAUSED_BY_410:
-            what = sentence(
+            what = localized(
                 "{name} of {destination} is paused: {reason}; its messages wait",
                 name=found.name,
                 destination=found.destination,
                 reason=reason_of(PAUSED_BY_410),
             )
-            step = sentence("give it another URL and resume it, or remove it")
+            step = localized("give it another URL and resume it, or remove it")
             yield Alarm("subscriber-gone", Severity.WARNING, what, step, _subscription(*found.key), None, *found.key)
 
 
@@ -62,13 +62,13 @@ def dead(facts: Facts, book: Rulebook) -> Iterator[Alarm]:
     """Yield the subscriptions of which deliveries were given up."""
     for (destination, name), count in (facts.dead or {}).items():
         if count and book.is_over("dead", count, own=None, was=False):
-            what = sentence(
+            what = localized(
                 "{count} deliveries to {name} of {destination} died within the last hour: they are not tried again",
                 count=count,
                 name=name,
                 destination=destination,
             )
-            step = sentence(
+            step = localized(
                 "see what they have in common (failures): repair the subscriber and resend, or edit what it refuses"
             )
             yield Alarm("dead", Severity.WARNING, what, step, _subscription(destination, name), None, destination, name)

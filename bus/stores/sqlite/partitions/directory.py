@@ -16,7 +16,7 @@ from bus.stores.sqlite import control_sql
 from bus.stores.sqlite.connection import inode_of, open_reader, open_writer
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label, label_of
-from bus.stores.sqlite.locking import Turn, alone
+from bus.stores.sqlite.locking import WriteLock, alone
 from bus.stores.sqlite.partitions import sql
 from bus.stores.sqlite.partitions.partition import Partition
 
@@ -52,10 +52,10 @@ class Directory:
         """Where the files are."""
         return self._path
 
-    def turn(self, name: str) -> Turn:
+    def turn(self, name: str) -> WriteLock:
         """Return the right to write to the files of a kind; to be closed by the caller."""
         with translating(name):
-            return Turn(self._path / LOCKS, name)
+            return WriteLock(self._path / LOCKS, name)
 
     def open_control(self) -> tuple[apsw.Connection, apsw.Connection]:
         """Open ``control.db``, made when it is not there: one connection to write and one to read."""

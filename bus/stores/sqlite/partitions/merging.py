@@ -11,7 +11,7 @@ from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
 from bus.stores.sqlite.partitions import sql
-from bus.stores.sqlite.partitions.partition import Held, Partition
+from bus.stores.sqlite.partitions.partition import LoadedDocument, Partition
 from bus.stores.sqlite.partitions.references import Name, may_have_names, names_of
 
 _SLICE: Final = 64  # documents between which the loop serves others
@@ -19,7 +19,7 @@ Element = TypeVar("Element")
 Row = tuple[Any, ...]
 
 
-class Keyed(NamedTuple):
+class KeyedWrite(NamedTuple):
     """A write with its message id's bytes."""
 
     key: bytes
@@ -33,10 +33,10 @@ class Merge:
     a rule; only where the file has it already is it read and merged.
     """
 
-    def __init__(self, partition: Partition, writes: Sequence[Keyed]) -> None:
+    def __init__(self, partition: Partition, writes: Sequence[KeyedWrite]) -> None:
         self.partition = partition
         self.outcomes = [(key, write) for key, write in writes if isinstance(write, Outcome)]
-        self.held: dict[bytes, Held] = {}
+        self.held: dict[bytes, LoadedDocument] = {}
         self._messages = [(key, write) for key, write in writes if isinstance(write, Message)]
 
     async def apply(self) -> None:
@@ -75,7 +75,7 @@ class Merge:
             self.held[key] = held
         merge_outcome(held.trace, outcome)
 
-    def _insert(self, fresh: Sequence[Held]) -> list[Held]:
+    def _insert(self, fresh: Sequence[LoadedDocument]) -> list[LoadedDocument]:
         """Insert documents, and return those that the file had already, merged with it."""
         partition = self.partition
         for held in fresh:
@@ -85,7 +85,7 @@ class Merge:
         rows = [(held.row, held.key, *self._columns(held)) for held in fresh]
         before = partition.writer.total_changes()
         partition.writer.executemany(sql.INSERT_MESSAGE, rows)
-        known: list[Held] = []
+        known: list[LoadedDocument] = []
         if partition.writer.total_changes() - before < len(fresh):
             known = [self._again(held.key) for held in fresh if self._row_of(held.key) != held.row]
             fresh = [held for held in fresh if self.held[held.key] is held]
@@ -95,7 +95,7 @@ class Merge:
     def _row_of(self, key: bytes) -> int:
         return int(next(self.partition.writer.execute(sql.ROW_OF, (key,)))[0])
 
-    def _again(self, key: bytes) -> Held:
+    def _again(self, key: bytes) -> LoadedDocument:
         """Merge a document's writes into what the file has."""
         stored = self.partition.load(key)
         assert stored is not None  # noqa: S101 - its row was in the way of the insert
@@ -108,7 +108,7 @@ class Merge:
                 self._merge_outcome(key, outcome)
         return stored
 
-    def _update(self, changed: Sequence[Held]) -> None:
+    def _update(self, changed: Sequence[LoadedDocument]) -> None:
         whole: list[Row] = []
         states: list[Row] = []
         documents: list[Row] = []
@@ -127,13 +127,13 @@ class Merge:
         self._run(sql.UPDATE_DOCUMENT, documents)
         self._write_rest(changed)
 
-    def _write_rest(self, written: Sequence[Held]) -> None:
+    def _write_rest(self, written: Sequence[LoadedDocument]) -> None:
         """Write bodies, and the indexes of deliveries, failures and references where they change."""
         bodies: list[Row] = []
         dropped: list[Row] = []
         added: list[Row] = []
-        failing: list[Held] = []
-        named: list[tuple[Held, frozenset[Name]]] = []
+        failing: list[LoadedDocument] = []
+        named: list[tuple[LoadedDocument, frozenset[Name]]] = []
         for held in written:
             if held.body is not None:
                 bodies.append((held.row, held.body))
@@ -156,7 +156,7 @@ class Merge:
         if named:
             self._write_references(named)
 
-    def _write_failures(self, written: Sequence[Held]) -> None:
+    def _write_failures(self, written: Sequence[LoadedDocument]) -> None:
         """Write the index of failures where it changes."""
         dropped: list[Row] = []
         added: list[Row] = []
@@ -170,7 +170,7 @@ class Merge:
         self._run(sql.DROP_FAILURE, dropped)
         self._run(sql.ADD_FAILURE, added)
 
-    def _write_references(self, named: Sequence[tuple[Held, frozenset[Name]]]) -> None:
+    def _write_references(self, named: Sequence[tuple[LoadedDocument, frozenset[Name]]]) -> None:
         """Write the index of references where it changes: with a message, or when another of the same id wins."""
         self._run(sql.DROP_REFERENCE, [(name, held.key) for held, names in named for name in held.names - names])
         self._run(sql.ADD_REFERENCE, [(name, held.key) for held, names in named for name in names - held.names])
@@ -181,7 +181,7 @@ class Merge:
         if rows:
             self.partition.writer.executemany(statement, rows)
 
-    def _columns(self, held: Held) -> Row:
+    def _columns(self, held: LoadedDocument) -> Row:
         trace = held.trace
         message = trace.message
         if message is None:
@@ -195,11 +195,11 @@ class Merge:
         )
 
 
-def _start(key: bytes, message_id: str, write: Message | Outcome) -> Held:
-    return Held(key, start_trace(message_id, write.destination, write.retention_days))
+def _start(key: bytes, message_id: str, write: Message | Outcome) -> LoadedDocument:
+    return LoadedDocument(key, start_trace(message_id, write.destination, write.retention_days))
 
 
-def _received_at(held: Held) -> int:
+def _received_at(held: LoadedDocument) -> int:
     """Return when a document's message was received; the time of its id while it has not arrived."""
     message = held.trace.message
     return message.received_at if message is not None else id_time(held.trace.id)

@@ -23,7 +23,7 @@ _NOTHING: Final[Mapping[int, Failing]] = {}
 _NO_NAMES: Final = frozenset[Name]()
 
 
-class Held:
+class LoadedDocument:
     """A document in memory, and what the file knows of it.
 
     Attributes
@@ -75,7 +75,7 @@ class Partition:
     def __init__(self, path: Path, writer: apsw.Connection, reader: apsw.Connection) -> None:
         self.name = path.stem
         self.writer = writer
-        self.recent: OrderedDict[bytes, Held] = OrderedDict()
+        self.recent: OrderedDict[bytes, LoadedDocument] = OrderedDict()
         self.pins = 0
         self.retired = False
         self._reader = reader
@@ -152,12 +152,12 @@ class Partition:
             self._newest = received_at
             self.writer.execute(sql.SET_NEWEST, (received_at,))
 
-    def load(self, key: bytes) -> Held | None:
+    def load(self, key: bytes) -> LoadedDocument | None:
         """Return a document as the transaction sees it."""
         row = self.writer.execute(sql.DOCUMENT_OF, (key,)).fetchone()
         if row is None:
             return None
-        held = Held(key, decode_trace(row[1]))
+        held = LoadedDocument(key, decode_trace(row[1]))
         held.row = row[0]
         held.listed = held.trace.message is not None
         held.status = sql.STATUS[held.trace.status]
@@ -193,7 +193,7 @@ class Partition:
             number = self._signatures[text] = self._number(sql.NUMBER_OF_SIGNATURE, sql.ADD_SIGNATURE, (text,))
         return number
 
-    def remember(self, held: Held) -> None:
+    def remember(self, held: LoadedDocument) -> None:
         """Keep an unfinished document for the next outcome; forget a finished one."""
         if held.trace.message is None or not held.trace.completed_at:
             self.recent[held.key] = held

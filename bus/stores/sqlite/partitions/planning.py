@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     exact: bool
 
 
-class _Way(NamedTuple):
+class _IndexPath(NamedTuple):
     """One index to follow: its table, its condition, and how messages are joined when it is not their table."""
 
     rows: str
@@ -116,17 +116,17 @@ def _by_ref(ref: str, values: dict[str, Any], rest: dict[str, str]) -> Plan:
     """Follow the indexes of all kinds of ids; a message that is found by several of them comes more than once."""
     called = parse_ref(ref)
     names: dict[str, Any] = {"called": called.text}
-    ways = [_Way(*sql.BY_OWN_BIZ_ID)]
+    ways = [_IndexPath(*sql.BY_OWN_BIZ_ID)]
     if called.message_id:
         names["own"] = id_key(called.message_id)
-        ways.append(_Way(*sql.BY_OWN_ID))
+        ways.append(_IndexPath(*sql.BY_OWN_ID))
     if (traced := ids_traced_as(ref)) is not None:
         values |= {"first_traced": id_key(traced[0]), "last_traced": id_key(traced[1])}
-        ways.append(_Way(*sql.BY_TRACE))
+        ways.append(_IndexPath(*sql.BY_TRACE))
     if called.trace_id:
         names["traced"] = bytes.fromhex(called.trace_id)
     rows, first = sql.BY_REFERENCE
-    ways += [_Way(rows, first.format(name=name), sql.OF_ID) for name in names]
+    ways += [_IndexPath(rows, first.format(name=name), sql.OF_ID) for name in names]
     return _plan(ways, rest.values(), values | names, exact=False)
 
 
@@ -134,7 +134,7 @@ def _by_lane(
     selection: Selection, found: Sequence[Found], covered: str, values: dict[str, Any], rest: dict[str, str]
 ) -> Plan:
     """Follow the index of one subscription's deliveries that are not delivered, or that fail in one way."""
-    ways = [_Way(rows, first, sql.OF_MESSAGE) for rows, first in found]
+    ways = [_IndexPath(rows, first, sql.OF_MESSAGE) for rows, first in found]
     exact = not _given(selection) - {"destination", "subscription", "undelivered", covered}
     return _plan(ways, [rest[name] for name in rest if name != "destination"], values, exact=exact)
 
@@ -150,10 +150,10 @@ def _by_message(selection: Selection, values: dict[str, Any], rest: dict[str, st
         found = [way]
     covered = {name} & values.keys()
     others = [rest[other] for other in rest if other not in covered]
-    return _plan([_Way(*way) for way in found], others, values, exact=not _given(selection) - covered)
+    return _plan([_IndexPath(*way) for way in found], others, values, exact=not _given(selection) - covered)
 
 
-def _plan(ways: Sequence[_Way], rest: Iterable[str], values: dict[str, Any], *, exact: bool) -> Plan:
+def _plan(ways: Sequence[_IndexPath], rest: Iterable[str], values: dict[str, Any], *, exact: bool) -> Plan:
     checks = "".join(rest)
     keys = sql.TOGETHER.join(way.keys() for way in ways)
     rows = sql.TOGETHER.join(way.documents(checks) for way in ways)

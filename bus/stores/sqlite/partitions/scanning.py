@@ -22,7 +22,7 @@ _MOST_ROWS: Final = 1_000
 _MOST_BYTES: Final = 8 * 2**20
 
 
-class Scanned(NamedTuple):
+class ScannedTrace(NamedTuple):
     """A trace, and the body of its message; None when it was not asked for."""
 
     trace: Trace
@@ -51,7 +51,7 @@ def bytes_in(path: Path, labels: Iterable[Label]) -> int:
 
 def scan(
     path: Path, label: Label, *, since: int | None = None, before: int | None = None, bodies: bool = False
-) -> Iterator[list[Scanned]]:
+) -> Iterator[list[ScannedTrace]]:
     """Give what a partition has of a range of id times (ms, ``before`` exclusive), some megabytes at once.
 
     Each piece is a read of its own, for while one lasts no write-ahead log can be folded into its file. A partition
@@ -74,7 +74,7 @@ def pieces_of(
     since: int | None = None,
     before: int | None = None,
     bodies: bool = False,
-) -> Iterator[list[Scanned]]:
+) -> Iterator[list[ScannedTrace]]:
     """Do as ``scan`` does, over an open connection."""
     after = SMALLEST if since is None else time_key(since)
     below = GREATEST if before is None else time_key(before)
@@ -128,14 +128,14 @@ def scan_documents(path: Path, collection: str) -> Iterator[bytes]:
 
 def _piece(
     connection: apsw.Connection, after: bytes, below: bytes, *, bodies: bool
-) -> tuple[list[Scanned], bytes, bool]:
+) -> tuple[list[ScannedTrace], bytes, bool]:
     """Return the next rows, the last key of them, and whether they are the last ones."""
-    found: list[Scanned] = []
+    found: list[ScannedTrace] = []
     weight = 0
     query = sql.SCAN_WITH_BODIES if bodies else sql.SCAN
     rows = connection.execute(query, (after, below, _MOST_ROWS))
     for key, document, body in rows:
-        found.append(Scanned(decode_trace(document), body))
+        found.append(ScannedTrace(decode_trace(document), body))
         after = key
         weight += len(document) + len(body or b"")
         if weight > _MOST_BYTES:

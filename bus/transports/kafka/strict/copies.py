@@ -11,7 +11,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from bus.errors import TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.config import milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.protocol.metadata import Copies, copies_of, layout_of
@@ -44,7 +44,7 @@ async def pair(cluster: Cluster, topic: str) -> Pair:
     found = {await copies_of(cluster, node, topic) for node in cluster.nodes()}
     copies = found.pop() if len(found) == 1 else None
     if copies is None or not _is_whole(copies):
-        raise TransportUnavailable(sentence("kafka: {topic} has not two copies in step now", topic=topic))
+        raise TransportUnavailable(localized("kafka: {topic} has not two copies in step now", topic=topic))
     (leader,) = copies.brokers & {copies.leader}
     (other,) = copies.brokers - {leader}
     return Pair(leader, other)

@@ -12,11 +12,11 @@ from bus.call_watch import CallWatch
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportUnavailable
-from bus.ports.broker_group import AWAY, Standing
+from bus.ports.broker_group import AWAY, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
@@ -86,7 +86,7 @@ class KafkaGroup:
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Make the topic and the start of each new subscription, and look whether the cluster is set as it must be."""
         topic = self._topic(destination.code)
-        with translated(sentence("making destination {destination}", destination=destination.code)):
+        with translated(localized("making destination {destination}", destination=destination.code)):
             async with asyncio.timeout(self._config.ensure_timeout):
                 cluster = await self._opened()
                 if len(cluster.nodes()) < COPIES:
@@ -100,7 +100,7 @@ class KafkaGroup:
         self._lags.pop((destination, subscription), None)
         await self._transport.remove(destination, subscription)
 
-    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
         """Ask both brokers whether they have the topic in step, and read what is beyond each subscription's commit."""
         topic = self._topic(destination)
         try:
@@ -112,7 +112,7 @@ class KafkaGroup:
             _log.debug("kafka: group %s: %s", self.name, describe(error))
             return AWAY
         is_whole = None not in left
-        return Standing(is_whole, is_empty=is_whole and not any(lag.records for lag in left if lag is not None))
+        return GroupStatus(is_whole, is_empty=is_whole and not any(lag.records for lag in left if lag is not None))
 
     async def mark(self, destination: str, known: str = "") -> str:
         """Return the topic's id and end; what was known when it is another topic by now, or became shorter."""
@@ -162,7 +162,7 @@ class KafkaGroup:
         """Return what each subscription has not committed yet, as of a moment ago."""
         return dict(self._lags) if self._transport.lags() is not None else None
 
-    def condition(self) -> Said:
+    def condition(self) -> AnyText:
         """Return what is wrong with the cluster, or with destinations on it, or that a broker is away."""
         troubles = [trouble for trouble in self._transport.conditions().values() if trouble]
         if not troubles and self._cluster.is_open and len(self._cluster.nodes()) < COPIES:
@@ -182,8 +182,8 @@ class KafkaGroup:
     def _connections(self) -> Cluster:
         return Cluster(self._options, self._config.request_timeout, self._call_watch)
 
-    def _missing(self) -> Said:
-        return sentence(
+    def _missing(self) -> AnyText:
+        return localized(
             "kafka: {count} of 2 brokers of group {name} answer", count=len(self._cluster.nodes()), name=self.name
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bus.errors import TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.protocol.metadata import layout_of
 from bus.transports.kafka.protocol.requests import LATEST, offsets
@@ -57,7 +57,7 @@ async def topic_mark(cluster: Cluster, topic: str) -> TopicMark:
         found = await offsets(cluster, {topic: layout}, LATEST)
         if (end := found[topic].get(PARTITION)) is not None:
             return TopicMark(layout.id, end)
-    raise TransportUnavailable(sentence("kafka: nobody leads {topic} now", topic=topic))
+    raise TransportUnavailable(localized("kafka: nobody leads {topic} now", topic=topic))
 
 
 async def has_mark(cluster: Cluster, topic: str, mark: TopicMark) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.transports.kafka.consumer import KafkaConsumer
 
 _BACKOFF: Final = 0.1
@@ -32,7 +32,7 @@ class KafkaReader:
         self._trust = trust
         self._trusted_until = 0.0
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages that are this reader's alone."""
         while True:
             found = await self._consumer.receive(limit)
@@ -45,12 +45,12 @@ class KafkaReader:
             self._consumer.release(found)
             await asyncio.sleep(_BACKOFF)
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages; committed at once, or with others while they are many, so that a crash repeats few."""
         self._consumer.ack(incoming)
         self._consumer.hurry()
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back; they are the next to be received, in their order."""
         self._consumer.release(incoming)
 

@@ -10,7 +10,7 @@ from aiokafka import errors as kafka
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from bus.errors import TransportRefused
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.connection import OF_TRANSACTIONS, Cluster
 from bus.transports.kafka.protocol.metadata import Copies, copies_of
 from bus.transports.kafka.protocol.requests import Setting, topic_settings
@@ -80,11 +80,11 @@ async def _copies(cluster: Cluster, topic: str) -> Copies:
 
 def _refused(topic: str, found: str, wanted: str, hint: str) -> TransportRefused:
     return TransportRefused(
-        sentence(
+        localized(
             "kafka: topic {topic} has {found}, and a strict order needs {wanted}",
             topic=topic,
             found=found,
             wanted=wanted,
         ),
-        hint=sentence("set {settings}", settings=hint or wanted),
+        hint=localized("set {settings}", settings=hint or wanted),
     )

@@ -13,7 +13,7 @@ from aiokafka import errors as kafka
 from bus.domain.message import Message
 from bus.errors import TransportError
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.kafka.codec import record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
@@ -126,7 +126,7 @@ async def open_writer(
         They refuse.
     """
     try:
-        with translated(sentence("starting to write to {topic}", topic=topic)):
+        with translated(localized("starting to write to {topic}", topic=topic)):
             async with asyncio.timeout(config.ensure_timeout):
                 await cluster.open()
                 copies = await pair(cluster, topic)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from bus.sentences import Said, said_by
+from bus.sentences import AnyText, text_of_error
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
-from bus.transports.nsq.lag import Reading
+from bus.transports.nsq.lag import ChannelDepths
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.directory import Directory
 from bus.transports.nsq.partitions.layout import Layout, Place
@@ -20,7 +20,7 @@ from bus.transports.nsq.topology import Lane
 _SIDE_BY_SIDE: Final = 16
 
 
-class _Seen(NamedTuple):
+class _KnownChannels(NamedTuple):
     """The channels of a partition, as the nsqd said that led it then, at a monotonic time."""
 
     place: Place
@@ -61,10 +61,10 @@ class Channels:
         self._layout = layout
         self._told = made
         self._rounds = Rounds(self._review_at)
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._seen: dict[tuple[str, int], _KnownChannels] = {}
         self._registered: dict[str, set[str]] = {}
         self._removals: dict[Lane, set[int]] = {}
-        self.troubles: dict[tuple[str, Place], Said] = {}
+        self.troubles: dict[tuple[str, Place], AnyText] = {}
 
     async def run(self) -> None:
         """Review what is to be reviewed, until cancelled."""
@@ -80,7 +80,7 @@ class Channels:
         seen = self._seen.get((topic, partition))
         return seen is not None and seen.place == place and self._topology.channels(topic) <= seen.channels
 
-    def recheck(self, topic: str, address: Address, reading: Reading) -> bool:
+    def recheck(self, topic: str, address: Address, reading: ChannelDepths) -> bool:
         """Forget what is known of a topic's partitions on an nsqd that says now that it lacks channels.
 
         Whether it was so: the topic was made anew, or somebody has deleted a channel.
@@ -172,7 +172,7 @@ class Channels:
     def _note(self, topic: str, place: Place, fault: NsqFault) -> None:
         """Note what went wrong, unless the topic is elsewhere or forgotten by now."""
         if place in self._leaders(topic):
-            self.troubles[topic, place] = said_by(fault)
+            self.troubles[topic, place] = text_of_error(fault)
 
     async def _make(self, topic: str, place: Place, there: Mapping[int, set[str]], at: float) -> bool:
         """Make and delete channels of the partitions that an nsqd leads; whether one was made."""
@@ -183,7 +183,9 @@ class Channels:
             await self._register(topic, missing)
             for channel in missing:
                 await self._http.create_channel(place.http, topic, number, channel)
-            self._seen[topic, number] = _Seen(place, frozenset(there[number] | missing), self._now() if missing else at)
+            self._seen[topic, number] = _KnownChannels(
+                place, frozenset(there[number] | missing), self._now() if missing else at
+            )
             is_new = is_new or bool(missing)
         return is_new
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from bus.domain.routing.answers import Answer, union
-from bus.domain.routing.listlookup import Listed
+from bus.domain.routing.listlookup import LookupAddresses
 from bus.domain.routing.rooms import Access
 from bus.errors import ConfigurationError
 from bus.ports.clock import Clock
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.nsq.config import Address, NsqConfig, parse_lookupd
-from bus.transports.nsq.errors import NOT_LEADER, Answered, Disconnected, NsqFault
+from bus.transports.nsq.errors import NOT_LEADER, ConnectionLost, ErrorFrame, NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Directory:
         self._listed: tuple[Address, ...] = ()
         self._last: dict[Address, float] = {}
         self.leader: Address | None = None
-        self.troubles: dict[Address, Said] = {}
+        self.troubles: dict[Address, AnyText] = {}
 
     @property
     def has_partitions(self) -> bool:
@@ -97,7 +97,7 @@ class Directory:
         """
         try:
             await self._have_changed(change)
-        except Disconnected:
+        except ConnectionLost:
             await self.discover()
             await self._have_changed(change)
 
@@ -105,23 +105,25 @@ class Directory:
         leader = self._leading()
         try:
             await change(leader)
-        except Answered as error:
+        except ErrorFrame as error:
             if error.code != NOT_LEADER:
                 raise
-            raise Disconnected(sentence("nsqlookupd {address} does not lead any more", address=str(leader))) from error
+            raise ConnectionLost(
+                localized("nsqlookupd {address} does not lead any more", address=str(leader))
+            ) from error
 
     def _leading(self) -> Address:
         if self.leader is None:
-            raise Disconnected(sentence("no nsqlookupd leads"))
+            raise ConnectionLost(localized("no nsqlookupd leads"))
         return self.leader
 
-    async def _list(self, address: Address) -> Listed:
+    async def _list(self, address: Address) -> LookupAddresses:
         try:
             return await self._http.listed(address)
-        except Answered as error:
+        except ErrorFrame as error:
             if error.code not in _NO_SUCH_PATH:  # of one that is too busy, for example
                 raise
-            return Listed((), "")
+            return LookupAddresses((), "")
 
     async def _ask(self, addresses: Sequence[Address], ask: Callable[[Address], Awaitable[Found]]) -> list[Found]:
         """Ask those that answered lately, and only if none of them does, the others."""
@@ -145,7 +147,7 @@ class Directory:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in pending:
-            self._put_last(tasks[task], Disconnected(sentence("it answers later than others")))
+            self._put_last(tasks[task], ConnectionLost(localized("it answers later than others")))
         return [found[0] for task in tasks if task not in pending and (found := task.result())]
 
     async def _persist(self, address: Address, ask: Callable[[Address], Awaitable[Found]]) -> tuple[Found] | tuple[()]:
@@ -168,7 +170,7 @@ class Directory:
             _log.warning("nsqlookupd %s is asked last from now on: %s", address, fault)
         self._last[address] = self._clock.monotonic() + _LAST_FOR
         if address in self.troubles:
-            self.troubles[address] = said_by(fault)
+            self.troubles[address] = text_of_error(fault)
 
 
 def _has_answer(task: asyncio.Task[tuple[Found] | tuple[()]]) -> bool:

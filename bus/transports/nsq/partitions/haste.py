@@ -7,7 +7,7 @@ import asyncio
 from bus.waits import first_of
 
 
-class Haste:
+class UrgentLookups:
     """Noted by whoever meets an error, taken by whoever looks up.
 
     Attributes

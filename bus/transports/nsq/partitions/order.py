@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.sentences import Said, sentence
-from bus.transports.nsq.errors import ORDER_IS_MUST, Answered, NsqFault
+from bus.sentences import AnyText, localized
+from bus.transports.nsq.errors import ORDER_IS_MUST, ErrorFrame, NsqFault
 from bus.transports.nsq.partitions.layout import Layout
 
-NO_ORDER: Final = sentence("NSQ keeps the order of keys only in partitions, and no nsqlookupd here tells of any")
-NO_ORDER_HINT: Final = sentence("use a cluster of Youzan's fork, another transport, or no ordering")
+NO_ORDER: Final = localized("NSQ keeps the order of keys only in partitions, and no nsqlookupd here tells of any")
+NO_ORDER_HINT: Final = localized("use a cluster of Youzan's fork, another transport, or no ordering")
 
 
-def disagreement(layout: Layout, *, keeps_order: bool) -> Said:
+def disagreement(layout: Layout, *, keeps_order: bool) -> AnyText:
     """Return what is wrong when a topic and its destination differ in their order; empty text when they do not.
 
     Messages are consumed in order as soon as one of both wants it.
@@ -20,20 +20,20 @@ def disagreement(layout: Layout, *, keeps_order: bool) -> Said:
     if not layout.count or layout.is_ordered is keeps_order:
         return ""
     if keeps_order:
-        return sentence(
+        return localized(
             "the destination keeps the order of keys, and its topic was made without: whoever else consumes the topic "
             "may do so out of order; make it anew as an ordered one"
         )
-    return sentence(
+    return localized(
         "the topic demands ordered consumers, and its destination keeps no order: each partition has one message at a "
         "time under way; set the destination's ordering to key"
     )
 
 
-def explained(fault: NsqFault) -> Said:
+def explained(fault: NsqFault) -> AnyText:
     """Return why nsqd lets nobody subscribe, in words that say what to do where its own do not."""
-    if isinstance(fault, Answered) and fault.code == ORDER_IS_MUST:
-        return sentence(
+    if isinstance(fault, ErrorFrame) and fault.code == ORDER_IS_MUST:
+        return localized(
             "{error}: the topic demands ordered consumers, and no nsqlookupd has told so yet; "
             "it is looked up, or set the destination's ordering to key",
             error=str(fault),

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from bus.sentences import Said, said_by, sentence
+from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.batches import split
 from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import Answered, Disconnected, NotNsq, NsqFault
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, NsqFault
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.layout import Place
 from bus.transports.nsq.protocol import commands
@@ -72,15 +72,15 @@ class Outlet:
         self._failed = 0.0
 
     @property
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Why it took no messages lately; empty text when it takes them, or nobody has tried for a while."""
         if self._fault is None or self._clock.monotonic() - self._failed > _TOLD_FOR:
             return ""
-        return sentence(
+        return localized(
             "partition {number} at nsqd {address} takes no messages: {error}; messages of its keys wait",
             number=self._partition,
             address=str(self.place.tcp),
-            error=said_by(self._fault),
+            error=text_of_error(self._fault),
         )
 
     async def publish(self, bodies: Mapping[int, bytes], traces: Mapping[int, int]) -> list[int]:
@@ -105,7 +105,7 @@ class Outlet:
         finally:
             self.load -= len(bodies)
             if self._is_left and not self.load:
-                self._drop(self._connection, sentence("the partition is led elsewhere"))
+                self._drop(self._connection, localized("the partition is led elsewhere"))
 
     def leave(self) -> None:
         """Close the connection once nothing is on its way over it."""
@@ -113,7 +113,7 @@ class Outlet:
         if self._connecting is not None:
             self._connecting.cancel()
         if not self.load:
-            self._drop(self._connection, sentence("the partition is led elsewhere"))
+            self._drop(self._connection, localized("the partition is led elsewhere"))
 
     async def close(self) -> None:
         """Close the connection."""
@@ -179,14 +179,14 @@ class Outlet:
             )
 
     async def _connected(self) -> Connection:
-        """Return the connection, or have it made; raises ``Disconnected`` when that takes longer than a moment."""
+        """Return the connection, or have it made; raises ``ConnectionLost`` when that takes longer than a moment."""
         if self._connection is None or not self._connection.alive:
             self._begin()
             patience = self._patient_until - self._clock.monotonic()
             if self._connecting is not None and self._fault is None and patience > 0:
                 await asyncio.wait([self._connecting], timeout=patience)
         if self._connection is None or not self._connection.alive:
-            raise Disconnected(sentence("nsqd {address} was not reached just now", address=str(self.place.tcp)))
+            raise ConnectionLost(localized("nsqd {address} was not reached just now", address=str(self.place.tcp)))
         return self._connection
 
     def _begin(self) -> None:
@@ -207,12 +207,12 @@ class Outlet:
                 await self._check_channels()
             self._connection = ready = connection
         except TimeoutError:
-            late = sentence(
+            late = localized(
                 "{address} does not answer within {seconds} s",
                 address=str(self.place.tcp),
                 seconds=f"{self._config.timeout:g}",
             )
-            self._note(Disconnected(late))
+            self._note(ConnectionLost(late))
         except NsqFault as fault:
             self._note(fault)
         finally:
@@ -226,8 +226,8 @@ class Outlet:
             there = {channel.channel_name for channel in found.channels}
             if found.topic_name == self._topic and found.partition == self._partition and wanted <= there:
                 return
-        raise Disconnected(
-            sentence(
+        raise ConnectionLost(
+            localized(
                 "partition {number} of {topic} at nsqd {address} lacks channels",
                 number=self._partition,
                 topic=self._topic,
@@ -249,7 +249,7 @@ class Outlet:
     def _note(self, fault: NsqFault) -> None:
         """Note what went wrong, log the first fault in a row, and have the topic looked up."""
         if self._fault is None:
-            level = logging.WARNING if isinstance(fault, Answered) else logging.INFO
+            level = logging.WARNING if isinstance(fault, ErrorFrame) else logging.INFO
             _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)
         self._fault, self._failed = fault, self._clock.monotonic()
         self._haste.add(self._topic)
@@ -258,7 +258,7 @@ class Outlet:
         if connection is self._connection:
             self._connection = None
         if connection is not None:
-            connection.give_up(Disconnected(str(why)))
+            connection.give_up(ConnectionLost(str(why)))
 
 
 class Outlets:
@@ -278,9 +278,9 @@ class Outlets:
             finally:
                 self._group = None
 
-    def troubles(self) -> dict[str, list[Said]]:
+    def troubles(self) -> dict[str, list[AnyText]]:
         """Return why partitions of a topic take no messages, by the topic."""
-        found: dict[str, list[Said]] = {}
+        found: dict[str, list[AnyText]] = {}
         for (topic, _), outlet in sorted(self._outlets.items(), key=lambda item: item[0]):
             if trouble := outlet.trouble:
                 found.setdefault(topic, []).append(trouble)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from bus.domain.identity import trace_number
-from bus.ports.transport import Outgoing
-from bus.sentences import Said
+from bus.ports.transport import OutgoingMessage
+from bus.sentences import AnyText
 from bus.transports.nsq.batches import tell_too_large
 from bus.transports.nsq.codec import wrap
 from bus.transports.nsq.node import Dependencies
@@ -44,7 +44,7 @@ class PartitionPublisher:
         """Whether the topic has partitions."""
         return self._routes.layout(topic).is_partitioned
 
-    def troubles(self) -> dict[str, list[Said]]:
+    def troubles(self) -> dict[str, list[AnyText]]:
         """Return why partitions of a topic take no messages, by the topic."""
         return self._outlets.troubles()
 
@@ -52,7 +52,7 @@ class PartitionPublisher:
         """Leave the nsqds on which partitions of a topic were and are not any more."""
         self._outlets.follow(topic, self._routes.layout(topic).writable)
 
-    async def publish(self, topic: str, batch: Mapping[int, Outgoing]) -> set[int]:
+    async def publish(self, topic: str, batch: Mapping[int, OutgoingMessage]) -> set[int]:
         """Return which messages a partition confirmed, by their keys; never raises for the network.
 
         Waits for little more than two time-outs: it tries no further partition after the first.
@@ -110,7 +110,9 @@ class PartitionPublisher:
         self._topology.publishing(topic, self._clock.monotonic())
         return found
 
-    def _tell(self, topic: str, batch: Mapping[int, Outgoing], bodies: Mapping[int, bytes], held: set[int]) -> None:
+    def _tell(
+        self, topic: str, batch: Mapping[int, OutgoingMessage], bodies: Mapping[int, bytes], held: set[int]
+    ) -> None:
         """Have the topic looked up when something was not held, and say what is too large for that to help."""
         left = {index: len(body) for index, body in bodies.items() if index not in held}
         limits = self._limits(topic)

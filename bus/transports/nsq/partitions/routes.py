@@ -8,10 +8,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.domain.routing.rooms import Access
-from bus.sentences import Said, joined, sentence
+from bus.sentences import AnyText, joined, localized
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.errors import Disconnected
-from bus.transports.nsq.lag import Reading
+from bus.transports.nsq.errors import ConnectionLost
+from bus.transports.nsq.lag import ChannelDepths
 from bus.transports.nsq.node import Dependencies
 from bus.transports.nsq.partitions.channels import Channels
 from bus.transports.nsq.partitions.directory import Directory
@@ -70,7 +70,7 @@ class Routes:
         writable = self.layout(topic).writable
         return {number: place for number, place in writable.items() if self.channels.ready(topic, number, place)}
 
-    def take(self, address: Address, reading: Reading) -> None:
+    def take(self, address: Address, reading: ChannelDepths) -> None:
         """Take an nsqd's figures, and have a topic looked up whose channels are gone there."""
         for topic in self._topology.topics:
             if self.layout(topic).is_partitioned and self.channels.recheck(topic, address, reading):
@@ -112,10 +112,10 @@ class Routes:
             await self._have_channels(topic)
         if not self.layout(topic).is_partitioned:
             if not is_told and self._topology.keeps_order(topic):
-                raise Disconnected(sentence("no nsqlookupd says where topic {topic} is", topic=topic))
+                raise ConnectionLost(localized("no nsqlookupd says where topic {topic} is", topic=topic))
             return False
         if not self.open_partitions(topic):
-            raise Disconnected(sentence("no partition of topic {topic} takes messages", topic=topic))
+            raise ConnectionLost(localized("no partition of topic {topic} takes messages", topic=topic))
         return True
 
     async def remove(self, lane: Lane) -> bool:
@@ -144,7 +144,7 @@ class Routes:
         self.channels.review(topic)
         return is_told
 
-    def conditions(self, refusing: Mapping[str, Iterable[Said]]) -> dict[str, Said]:
+    def conditions(self, refusing: Mapping[str, Iterable[AnyText]]) -> dict[str, AnyText]:
         """Return what is wrong with nsqlookupds that were listed, and with the partitions of topics.
 
         Parameters
@@ -152,7 +152,7 @@ class Routes:
         refusing
             What publishers met at partitions of a topic that take no messages, though they are said to.
         """
-        found: dict[str, Said] = {f"nsqlookupd {one}": text for one, text in self._directory.troubles.items()}
+        found: dict[str, AnyText] = {f"nsqlookupd {one}": text for one, text in self._directory.troubles.items()}
         for topic in self._topology.topics:
             layout = self.layout(topic)
             closed = [_missing(layout)] if layout.missing else []
@@ -254,8 +254,8 @@ class Routes:
             self._changed(topic)
 
 
-def _missing(layout: Layout) -> Said:
-    return sentence(
+def _missing(layout: Layout) -> AnyText:
+    return localized(
         "{missing} of {count} partitions take no messages: {numbers}; messages of their keys wait. If this lasts "
         "although all nsqds run, start the one that was killed with -start-as-fix-mode=true (docs/nsq.md)",
         missing=len(layout.missing),

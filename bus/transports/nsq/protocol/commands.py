@@ -37,7 +37,7 @@ def auth(secret: bytes) -> bytes:
     return b"AUTH\n%b%b" % (_size(len(secret)), secret)
 
 
-class Way(enum.StrEnum):
+class SubscribeMode(enum.StrEnum):
     """How a partition is subscribed to.
 
     In order one message comes at a time, whatever RDY says, and the next one once that is finished. In order, or with
@@ -49,7 +49,7 @@ class Way(enum.StrEnum):
     DETAILED = "SUB_ADVANCED"
 
 
-def sub(topic: str, channel: str, partition: int | None = None, way: Way = Way.PLAIN) -> bytes:
+def sub(topic: str, channel: str, partition: int | None = None, way: SubscribeMode = SubscribeMode.PLAIN) -> bytes:
     """Subscribe the connection; nsqd makes a channel that is not there, and a topic unless it has partitions."""
     words = [way.value, topic, channel]
     if partition is not None:

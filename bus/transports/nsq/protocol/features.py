@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.nsq.config import Compression, NsqConfig
-from bus.transports.nsq.errors import Denied, NotNsq
+from bus.transports.nsq.errors import NotNsq, PermissionRefused
 
 _MS: Final = 1000
 _AGENT: Final = "pier-bus"
@@ -20,7 +20,7 @@ _SMALLEST_BUFFER: Final = 64
 _SHORTEST_BUFFERING: Final = 25
 
 
-class Agreed(msgspec.Struct, frozen=True):
+class NegotiatedFeatures(msgspec.Struct, frozen=True):
     """nsqd's answer, as far as the client uses it; times in milliseconds."""
 
     max_rdy_count: int = 2500
@@ -33,7 +33,7 @@ class Agreed(msgspec.Struct, frozen=True):
     version: str = ""
 
 
-_decoder: Final = msgspec.json.Decoder(Agreed)
+_decoder: Final = msgspec.json.Decoder(NegotiatedFeatures)
 
 
 def request(config: NsqConfig, *, is_extended: bool = False) -> bytes:
@@ -57,7 +57,7 @@ def request(config: NsqConfig, *, is_extended: bool = False) -> bytes:
     return msgspec.json.encode(asked)
 
 
-def read_answer(payload: bytes, config: NsqConfig) -> Agreed:
+def read_answer(payload: bytes, config: NsqConfig) -> NegotiatedFeatures:
     """Read nsqd's answer.
 
     Raises
@@ -70,9 +70,11 @@ def read_answer(payload: bytes, config: NsqConfig) -> Agreed:
     try:
         agreed = _decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotNsq(sentence("nsqd does not negotiate features: {text}", text=repr(payload[:60]))) from error
+        raise NotNsq(localized("nsqd does not negotiate features: {text}", text=repr(payload[:60]))) from error
     if config.tls is not None and not agreed.tls_v1:
-        raise Denied(sentence("nsqd offers no TLS, and the settings demand it: start it with --tls-cert and --tls-key"))
+        raise PermissionRefused(
+            localized("nsqd offers no TLS, and the settings demand it: start it with --tls-cert and --tls-key")
+        )
     if agreed.auth_required and not config.auth_secret:
-        raise Denied(sentence("nsqd asks for a secret, and none is set"))
+        raise PermissionRefused(localized("nsqd asks for a secret, and none is set"))
     return agreed

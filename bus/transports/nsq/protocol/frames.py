@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from bus.transports.nsq.errors import Answered, NotNsq
+from bus.transports.nsq.errors import ErrorFrame, NotNsq
 
 RESPONSE: Final = 0
 ERROR: Final = 1
@@ -163,7 +163,7 @@ class Form(NamedTuple):
         return _place(payload, body_at - _PLACE) if self.is_detailed else None
 
 
-class Traced(NamedTuple):
+class TracedReply(NamedTuple):
     """What nsqd answers to a traced publish: its id, the trace id, and where the message is in the partition's log."""
 
     id: int
@@ -172,14 +172,14 @@ class Traced(NamedTuple):
     size: int
 
 
-def read_traced(answer: bytes) -> Traced:
+def read_traced(answer: bytes) -> TracedReply:
     """Read the answer to a traced publish; raises ``NotNsq`` for another."""
     if len(answer) != _trace_answer.size or not answer.startswith(_OK):
         raise NotNsq(f"not NSQ's protocol: {answer[:60]!r} in answer to PUB_TRACE")
-    return Traced(*_trace_answer.unpack(answer)[1:])
+    return TracedReply(*_trace_answer.unpack(answer)[1:])
 
 
-def read_error(payload: bytes) -> Answered:
+def read_error(payload: bytes) -> ErrorFrame:
     """Read an error frame: a code, and words after a space, which may be missing."""
     code, _, detail = payload.decode("utf-8", "replace").partition(" ")
-    return Answered(code, detail)
+    return ErrorFrame(code, detail)

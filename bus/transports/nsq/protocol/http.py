@@ -13,13 +13,13 @@ import msgspec
 
 from bus.domain.routing.answers import Answer as Lookup
 from bus.domain.routing.answers import Unreadable, read_answer
-from bus.domain.routing.listlookup import PATH, Listed, read_listed
+from bus.domain.routing.listlookup import PATH, LookupAddresses, read_listed
 from bus.domain.routing.rooms import Access
 from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.nsq.config import Address, NsqConfig
-from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, PermissionRefused
 
 Answer = TypeVar("Answer")
 _ACCEPT: Final = {"Accept": "application/vnd.nsq; version=1.0"}
@@ -122,8 +122,8 @@ class _Refusal(msgspec.Struct):
 class NsqHttp:
     """Asks nsqds and nsqlookupds over kept connections.
 
-    Every method raises ``Disconnected`` when there is no answer within ``timeout`` seconds, ``Denied`` when the
-    certificate is wrong, ``Answered`` with the API's own code when it refuses, and ``NotNsq`` when it makes no sense.
+    Every method raises ``ConnectionLost`` when there is no answer within ``timeout`` seconds, ``PermissionRefused`` for
+    a wrong certificate, ``ErrorFrame`` with the API's own code when it refuses, and ``NotNsq`` when it makes no sense.
     """
 
     def __init__(self, tls: ssl.SSLContext | None, timeout: float) -> None:
@@ -148,8 +148,8 @@ class NsqHttp:
         """Return the nsqds that an nsqlookupd knows."""
         return (await self._ask(lookupd, "GET", "/nodes", _Nodes)).producers or []
 
-    async def listed(self, lookupd: Address) -> Listed:
-        """Return which nsqlookupds an nsqlookupd of the fork lists; raises ``Answered`` where stock NSQ has none."""
+    async def listed(self, lookupd: Address) -> LookupAddresses:
+        """Return which nsqlookupds an nsqlookupd of the fork lists; raises ``ErrorFrame`` where stock NSQ has none."""
         return _readable(read_listed, await self._send(lookupd, "GET", PATH), lookupd, PATH)
 
     async def lookup(self, lookupd: Address, topic: str, access: Access) -> Lookup:
@@ -158,7 +158,7 @@ class NsqHttp:
         query = {"topic": topic, "access": access.value, **(_WITH_META if access is Access.WRITE else {})}
         try:
             content = await self._send(lookupd, "GET", "/lookup", query)
-        except Answered as error:
+        except ErrorFrame as error:
             return Lookup(refusal=error.code)
         return _readable(read_answer, content, lookupd, "/lookup")
 
@@ -189,7 +189,7 @@ class NsqHttp:
     async def _make(self, path: str, peer: Address, query: dict[str, str]) -> None:
         try:
             await self._send(peer, "POST", path, query)
-        except Answered as error:
+        except ErrorFrame as error:
             if not any(word in error.code for word in _THERE):
                 raise
 
@@ -229,14 +229,14 @@ class NsqHttp:
     async def _delete(self, peer: Address, path: str, query: dict[str, str]) -> None:
         try:
             await self._send(peer, "POST", path, query)
-        except Answered as error:
+        except ErrorFrame as error:
             if error.code not in _GONE:
                 raise
 
     async def _option(self, nsqd: Address, name: str, default: int) -> int:
         try:
             return await self._ask(nsqd, "GET", f"/config/{name}", int)
-        except Answered:
+        except ErrorFrame:
             return default
 
     async def _ask(
@@ -250,8 +250,8 @@ class NsqHttp:
             async with asyncio.timeout(self._timeout):
                 response = await self._request(method, self._url(peer, path), query)
         except (TimeoutError, httpx.TimeoutException):
-            raise Disconnected(
-                sentence(
+            raise ConnectionLost(
+                localized(
                     "http://{address} does not answer within {seconds} s",
                     address=str(peer),
                     seconds=f"{self._timeout:g}",
@@ -260,19 +260,19 @@ class NsqHttp:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             self._encrypted.pop(peer, None)  # the port may be another one after a restart
             if isinstance(error.__cause__, ssl.SSLError) or "CERTIFICATE" in str(error):
-                raise Denied(
-                    sentence("no TLS with {address}: {error}", address=str(peer), error=error_text(error, str(peer)))
+                raise PermissionRefused(
+                    localized("no TLS with {address}: {error}", address=str(peer), error=error_text(error, str(peer)))
                 ) from error
-            raise Disconnected(
-                sentence(
+            raise ConnectionLost(
+                localized(
                     "cannot reach http://{address}: {error}", address=str(peer), error=error_text(error, str(peer))
                 )
             ) from error
         if response.is_success:
             return response.content
         if response.is_server_error:
-            raise Disconnected(
-                sentence(
+            raise ConnectionLost(
+                localized(
                     "http://{address}{path} fails: HTTP {status}",
                     address=str(peer),
                     path=path,
@@ -282,10 +282,12 @@ class NsqHttp:
         refusal = _refusal(response.content)
         if refusal.https_port and peer not in self._encrypted:
             if self._tls is None:
-                raise Denied(sentence("http://{address} demands TLS, and the settings have none", address=str(peer)))
+                raise PermissionRefused(
+                    localized("http://{address} demands TLS, and the settings have none", address=str(peer))
+                )
             self._encrypted[peer] = refusal.https_port
             return await self._send(peer, method, path, query)
-        raise Answered(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
+        raise ErrorFrame(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
 
     async def _request(self, method: str, url: str, query: dict[str, str] | None) -> httpx.Response:
         """Send a request, which is given a moment when nobody waits for it any more.
@@ -316,7 +318,7 @@ def _readable(read: Callable[[bytes], Answer], content: bytes, peer: Address, pa
         return read(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Unreadable) as error:
         raise NotNsq(
-            sentence(
+            localized(
                 "http://{address}{path} gave something else than NSQ does: {error}",
                 address=str(peer),
                 path=path,

@@ -19,7 +19,7 @@ from bus.domain.health.vitals import BrokerFigures, NodeFigures
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.management.config import ManagementUrl
 
 PAGE: Final = 500
@@ -117,12 +117,12 @@ class Management:
                 trouble = error
             except TimeoutError:
                 trouble = TransportUnavailable(
-                    sentence("{url} does not answer within {seconds} s", url=base, seconds=f"{_WITHIN:g}")
+                    localized("{url} does not answer within {seconds} s", url=base, seconds=f"{_WITHIN:g}")
                 )
             else:
                 self._last = base
                 return found
-        raise trouble or TransportUnavailable(sentence("{name}: closed", name=self._cluster))
+        raise trouble or TransportUnavailable(localized("{name}: closed", name=self._cluster))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -159,13 +159,13 @@ class Management:
             content = await self._read(f"{url}?{urlencode(query)}")
         except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
             raise TransportUnavailable(
-                sentence("{url} does not answer: {error}", url=url, error=error_text(error))
+                localized("{url} does not answer: {error}", url=url, error=error_text(error))
             ) from error
         try:
             return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TransportRefused(
-                sentence("unexpected response from {url}: {error}", url=url, error=str(error))
+                localized("unexpected response from {url}: {error}", url=url, error=str(error))
             ) from error
 
     async def _read(self, url: str) -> bytes:
@@ -177,11 +177,11 @@ class Management:
         answer = await self._client.get(url)
         if answer.status_code in _DENIED:
             raise TransportRefused(
-                sentence("{url} refuses user {user}", url=where, user=self._url.user),
-                hint=sentence("give it the tag monitoring: docs/rabbitmq.md"),
+                localized("{url} refuses user {user}", url=where, user=self._url.user),
+                hint=localized("give it the tag monitoring: docs/rabbitmq.md"),
             )
         if not answer.is_success:
-            raise TransportUnavailable(sentence("{url} answers {status}", url=where, status=answer.status_code))
+            raise TransportUnavailable(localized("{url} answers {status}", url=where, status=answer.status_code))
         return answer.content
 
     def _tls(self) -> ssl.SSLContext | bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from aio_pika import ExchangeType
 
-from bus.sentences import Sentence, sentence
-from bus.transports.rabbitmq.errors import Missing
+from bus.sentences import LocalizedText, localized
+from bus.transports.rabbitmq.errors import QueueMissing
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import data_mark_of
 from bus.transports.rabbitmq.strict.nodes import Nodes
@@ -47,7 +47,7 @@ class DataMarks:
             kind = ExchangeType.FANOUT.value
             return channel.raw.exchange_declare(exchange=exchange, exchange_type=kind, durable=True)
 
-        await self._on_channel(session, sentence("marking {name}", name=self._group), declare)
+        await self._on_channel(session, localized("marking {name}", name=self._group), declare)
         return mark
 
     async def has(self, destination: str, mark: str) -> bool:
@@ -73,13 +73,13 @@ class DataMarks:
             return channel.raw.exchange_declare(exchange=data_mark_of(destination, mark), passive=True)
 
         try:
-            await self._on_channel(session, sentence("looking for the mark of {name}", name=self._group), look)
-        except Missing:
+            await self._on_channel(session, localized("looking for the mark of {name}", name=self._group), look)
+        except QueueMissing:
             return False
         return True
 
     async def _on_channel(
-        self, session: Session, doing: Sentence, work: Callable[[Channel], Coroutine[Any, Any, object]]
+        self, session: Session, doing: LocalizedText, work: Callable[[Channel], Coroutine[Any, Any, object]]
     ) -> None:
         channel = await session.channel(within=self._within)
         try:

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 _ENOUGH: Final = 2
 
 
-class _Reading(NamedTuple):
+class _QueueDepth(NamedTuple):
     """How many messages nobody has, and at how many looks in a row there was none."""
 
     ready: int
@@ -53,7 +53,7 @@ class Figures:
         self._readers = readers
         self._every = patience.poll_every
         self._clock = clock
-        self._readings: dict[Lane, _Reading] = {}
+        self._readings: dict[Lane, _QueueDepth] = {}
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -73,16 +73,16 @@ class Figures:
 
     async def _look(self, lane: Lane) -> None:
         depth = await self._topology.depth(await self._nodes.reach_one(), lane)
-        before = self._readings.get(lane, _Reading(0, 0))
+        before = self._readings.get(lane, _QueueDepth(0, 0))
         if depth.ready:
-            self._readings[lane] = _Reading(depth.ready, 0)
+            self._readings[lane] = _QueueDepth(depth.ready, 0)
         else:
             empty = before.empty + 1
-            self._readings[lane] = _Reading(before.ready if empty < _ENOUGH else 0, empty)
+            self._readings[lane] = _QueueDepth(before.ready if empty < _ENOUGH else 0, empty)
 
     def _lag(self, lane: Lane) -> Lag:
         readers = [reader for reader in self._readers() if reader.lane == lane]
-        reading = self._readings.get(lane, _Reading(0, 0))
+        reading = self._readings.get(lane, _QueueDepth(0, 0))
         records = reading.ready + sum(reader.held for reader in readers)
         held = [reader.oldest for reader in readers if reader.oldest is not None]
         # What waits is younger than what a reader has, and nobody knows how old where none has any.

@@ -12,11 +12,11 @@ from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError
-from bus.ports.broker_group import Standing
+from bus.ports.broker_group import GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
-from bus.sentences import Said
+from bus.sentences import AnyText
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience, check_limits
 from bus.transports.rabbitmq.connection import Connection
@@ -118,7 +118,7 @@ class RabbitmqGroup:
         self._patterns.get(destination, {}).pop(subscription, None)
         await self._topology.delete(await self._nodes.reach_one(), Lane(destination, subscription))
 
-    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
         """Ask all three nodes and every queue; see ``Survey`` for how it knows."""
         return await self._survey.standing([Lane(destination, name) for name in subscriptions])
 
@@ -162,7 +162,7 @@ class RabbitmqGroup:
         """Return what waits; of what is unacked only that of this process's readers is seen."""
         return self._figures.lags()
 
-    def condition(self) -> Said:
+    def condition(self) -> AnyText:
         """Return which node is away, and why."""
         return self._nodes.trouble()
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from bus.domain.message import Message
 from bus.errors import TransportUnavailable
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.marks import Mark, mark_of
@@ -126,7 +126,7 @@ class Intake:
     async def answer(self, reply_to: str, *, is_drained: bool) -> None:
         """Tell somebody whether the queue is drained; raises as ``is_drained`` does."""
         answering = self._channel.raw.basic_publish(DRAINED if is_drained else b"", routing_key=reply_to)
-        doing = sentence("answering from {queue}", queue=self._queue)
+        doing = localized("answering from {queue}", queue=self._queue)
         await self._channel.session.call(doing, answering, within=self._within)
 
     async def _pass_through(self, name: str) -> None:
@@ -139,7 +139,7 @@ class Intake:
             )
             await passed
 
-        doing = sentence("seeing a mark pass through {queue}", queue=self._queue)
+        doing = localized("seeing a mark pass through {queue}", queue=self._queue)
         try:
             await self._channel.session.call(doing, pass_through(), within=self._within)
         finally:

@@ -10,11 +10,11 @@ from aiormq.exceptions import ChannelLockedResource
 
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.connection import Connection
-from bus.transports.rabbitmq.errors import Missing
+from bus.transports.rabbitmq.errors import QueueMissing
 from bus.transports.rabbitmq.probe import Probe
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import own_queue
@@ -86,11 +86,11 @@ class Node:
         session = await self.connection.reach()
         try:
             await self._ask_for_badge(await other.connection.reach())
-        except Missing as error:
+        except QueueMissing as error:
             # Nodes that took this one for gone forgot what belongs to its connections, and learn of that of new ones.
             session.abort(str(error))
             raise TransportUnavailable(
-                sentence("{one} and {other} are apart, or of two clusters", one=self._name, other=other._name)
+                localized("{one} and {other} are apart, or of two clusters", one=self._name, other=other._name)
             ) from error
 
     async def _ask_for_badge(self, session: Session) -> None:
@@ -100,7 +100,7 @@ class Node:
 
         channel = await session.channel(within=self._within)
         try:
-            await session.call(sentence("asking for {name}", name=self._name), ask(channel), within=self._within)
+            await session.call(localized("asking for {name}", name=self._name), ask(channel), within=self._within)
         finally:
             await channel.close()
 
@@ -110,7 +110,7 @@ class Node:
         channel, self._badge = await session.channel(within=self._within), own_queue()
         try:
             greeting = channel.raw.queue_declare(queue=self._badge, exclusive=True)
-            await session.call(sentence("greeting {name}", name=self._name), greeting, within=self._within)
+            await session.call(localized("greeting {name}", name=self._name), greeting, within=self._within)
         finally:
             await channel.close()
 

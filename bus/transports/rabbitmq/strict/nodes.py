@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from bus.errors import TransportError, TransportRefused
 from bus.ports.clock import Clock
-from bus.sentences import Said, sentence
+from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.strict.node import Node
@@ -82,7 +82,7 @@ class Nodes:
         """Return a connection to a node that answers; raises as ``reach`` does when there is none."""
         return next(iter(self.sessions), None) or next(iter(await self.reach()))
 
-    def trouble(self) -> Said:
+    def trouble(self) -> AnyText:
         """Return what is wrong with the first node that is away; empty for nothing."""
         troubles = (node.connection.trouble for node in self._nodes)
         return next((trouble.said for trouble in troubles if trouble is not None), "")
@@ -94,13 +94,13 @@ class Nodes:
     def _check(self) -> None:
         if len(self._nodes) != COPIES:
             raise TransportRefused(
-                sentence(
+                localized(
                     "{name} has {count} nodes, and a group keeps {copies} copies",
                     name=self._group,
                     count=len(self._nodes),
                     copies=COPIES,
                 ),
-                hint=sentence("name the three nodes of one cluster in its URL"),
+                hint=localized("name the three nodes of one cluster in its URL"),
             )
 
 

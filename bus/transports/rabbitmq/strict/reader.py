@@ -12,10 +12,10 @@ from bus.domain.message import Message
 from bus.errors import TransportError, TransportUnavailable
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.ports.transport import Incoming
-from bus.sentences import sentence
+from bus.ports.transport import IncomingMessage
+from bus.sentences import localized
 from bus.transports.backoff import Backoff
-from bus.transports.rabbitmq.buffer import Buffer, Held
+from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.names import Lane
@@ -71,17 +71,17 @@ class RabbitmqGroupReader:
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(lasting(f"reading {self._place}", self._run, clock.sleep))
 
-    async def receive(self, limit: int) -> list[Incoming]:
+    async def receive(self, limit: int) -> list[IncomingMessage]:
         """Wait for messages and return at least one, at most ``limit``; cancelling loses none."""
         while not (entries := self._buffer.take(limit)):
             await self._buffer.filled.wait()
-        return [Incoming(entry.message, entry, entry.suspect) for entry in entries]
+        return [IncomingMessage(entry.message, entry, entry.suspect) for entry in entries]
 
-    def ack(self, incoming: Sequence[Incoming]) -> None:
+    def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages."""
         self._buffer.finish(_entries(incoming))
 
-    def release(self, incoming: Sequence[Incoming]) -> None:
+    def release(self, incoming: Sequence[IncomingMessage]) -> None:
         """Give messages back; this reader gets them first."""
         self._buffer.give_back(_entries(incoming))
 
@@ -164,7 +164,7 @@ class RabbitmqGroupReader:
             await self._answer(intake)
             within = self._patience.repair_every if intake.consuming.unreadable else None
             await first_of(self._wake.wait(), within=within)
-        raise TransportUnavailable(sentence("reading {place}: {gone}", place=self._place, gone=intake.consuming.gone))
+        raise TransportUnavailable(localized("reading {place}: {gone}", place=self._place, gone=intake.consuming.gone))
 
     async def _answer(self, intake: Intake) -> None:
         """Tell whoever asks whether the queue is drained."""
@@ -191,7 +191,7 @@ class RabbitmqGroupReader:
         if self._trouble:
             _log.info("reading %s again", self._place)
             self._trouble = ""
-        self._buffer.put(Held(message, self, tag, suspect=redelivered))
+        self._buffer.put(HeldDelivery(message, self, tag, suspect=redelivered))
 
     def _note(self, error: TransportError) -> None:
         if str(error) != self._trouble:
@@ -199,8 +199,8 @@ class RabbitmqGroupReader:
         self._trouble = str(error)
 
 
-def _entries(incoming: Sequence[Incoming]) -> list[Held]:
+def _entries(incoming: Sequence[IncomingMessage]) -> list[HeldDelivery]:
     entries = [item.token for item in incoming]
-    if not all(isinstance(entry, Held) for entry in entries):
+    if not all(isinstance(entry, HeldDelivery) for entry in entries):
         raise TypeError("this delivery came by another transport")
-    return [entry for entry in entries if isinstance(entry, Held)]
+    return [entry for entry in entries if isinstance(entry, HeldDelivery)]

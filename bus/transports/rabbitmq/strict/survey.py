@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from aiormq.abc import DeliveredMessage
 
 from bus.errors import TransportError
-from bus.ports.broker_group import AWAY, Standing
-from bus.sentences import sentence
+from bus.ports.broker_group import AWAY, GroupStatus
+from bus.sentences import localized
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session
@@ -48,17 +48,17 @@ class Survey:
         self._topology = topology
         self._within = within
 
-    async def standing(self, lanes: Sequence[Lane]) -> Standing:
+    async def standing(self, lanes: Sequence[Lane]) -> GroupStatus:
         """Ask all nodes and queues now; what does not answer in time is away."""
         try:
-            with answering(sentence("asking how {name} stands", name=self._group)):
+            with answering(localized("asking how {name} stands", name=self._group)):
                 async with asyncio.timeout(3 * self._within):
                     sessions = await self._nodes.ask()
                     are_empty = [await self._is_empty(sessions, lane) for lane in lanes]
         except TransportError as error:
             _log.info("%s", error)
             return AWAY
-        return Standing(is_whole=True, is_empty=all(are_empty))
+        return GroupStatus(is_whole=True, is_empty=all(are_empty))
 
     async def _is_empty(self, sessions: Sequence[Session], lane: Lane) -> bool:
         """Whether a queue holds nothing, unacked neither; raises ``TransportError`` when a copy does not answer."""
@@ -78,7 +78,7 @@ class Survey:
         """Ask whoever reads a queue; no answer is a no."""
         channel = await session.channel(within=self._within, confirms=True)
         try:
-            doing = sentence("asking the reader of {queue}", queue=queue_of(lane))
+            doing = localized("asking the reader of {queue}", queue=queue_of(lane))
             return await session.call(doing, self._answer(channel, queue_of(lane)), within=self._within)
         except TransportError as error:
             _log.info("%s", error)

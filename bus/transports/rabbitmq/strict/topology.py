@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
-from bus.sentences import Sentence, sentence
+from bus.sentences import LocalizedText, localized
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import exchange_of, queue_of
@@ -73,11 +73,11 @@ class StrictTopology:
             for name, pattern in patterns.items():
                 await self._make(channel, Lane(destination, name), pattern)
 
-        await self._on_channel(session, sentence("making queues on {name}", name=self._group), make)
+        await self._on_channel(session, localized("making queues on {name}", name=self._group), make)
 
     async def delete(self, session: Session, lane: Lane) -> None:
         """Delete a queue with what it holds; raises as ``make`` does."""
-        doing = sentence("deleting a queue on {name}", name=self._group)
+        doing = localized("deleting a queue on {name}", name=self._group)
         await self._on_channel(session, doing, lambda channel: channel.raw.queue_delete(queue=queue_of(lane)))
         self._bound.pop(lane, None)
 
@@ -85,7 +85,7 @@ class StrictTopology:
         """Look at a queue; raises ``Missing`` when it is not there, and as ``make`` does."""
         ok = await self._on_channel(
             session,
-            sentence("looking at {queue}", queue=queue_of(lane)),
+            localized("looking at {queue}", queue=queue_of(lane)),
             lambda channel: channel.raw.queue_declare(queue=queue_of(lane), passive=True),
         )
         return Depth(int(ok.message_count or 0), int(ok.consumer_count or 0))
@@ -101,7 +101,7 @@ class StrictTopology:
         self._bound[lane] = {pattern}
 
     async def _on_channel(
-        self, session: Session, doing: Sentence, work: Callable[[Channel], Coroutine[Any, Any, Value]]
+        self, session: Session, doing: LocalizedText, work: Callable[[Channel], Coroutine[Any, Any, Value]]
     ) -> Value:
         channel = await session.channel(within=self._within)
         try:

@@ -11,7 +11,7 @@ from aio_pika.exceptions import PublishError
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.session import Channel, Session
@@ -106,4 +106,4 @@ class RabbitmqGroupWriter:
                     raise
 
         within = self._within + len(message.body) / _BYTES_PER_SECOND
-        await self._session.call(sentence("writing to {name}", name=self._destination), publish(), within=within)
+        await self._session.call(localized("writing to {name}", name=self._destination), publish(), within=within)

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.cluster.member import COLLECTION, Held, Member
+from bus.cluster.member import COLLECTION, HeldMessages, Member
 from bus.domain.delivery.delivery import Status
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.times import format_time
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.contracts.store_ordering import behind, dead, failed
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
@@ -147,7 +147,7 @@ async def test_queues(world: World) -> None:
     assert (await held(world) or ("",))[0] == "under_way", "what waits there is younger"
     await tell(world, **receiver, unpublished={"orders": NOON + 58_000})
     assert await held(world) == ("queue", "it waits in the local queue of the receiver on node-3")
-    await tell(world, **receiver, held={"orders/billing": Held(4, NOON, 4)})
+    await tell(world, **receiver, held={"orders/billing": HeldMessages(4, NOON, 4)})
     said = "it waits in the direct queue of the dispatcher on node-3"
     assert await held(world) == ("queue", said)
     world.offer(workers=lambda: [worker(2, 0)])
@@ -162,7 +162,7 @@ async def test_a_broker_s_queue() -> None:
         await client.patch("/destinations/orders", json={"transport": "kafka"})
     assert (await held(world) or ("",))[0] == "under_way"
     earlier = message(99, received_at=NOON + 58_000)
-    await world.brokers[0].publish([Outgoing(earlier, b"")])
+    await world.brokers[0].publish([OutgoingMessage(earlier, b"")])
     assert await held(world) == ("queue", "it waits in its queue in kafka")
 
 

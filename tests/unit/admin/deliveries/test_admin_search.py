@@ -9,7 +9,7 @@ import pytest
 
 from bus.domain.delivery.delivery import Status
 from bus.domain.times import format_time
-from bus.ports.store import Page, Searched, Stop
+from bus.ports.store import Page, SearchedRange, Stop
 from bus.testing.contracts.store_conditions import ended
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, problem
@@ -171,7 +171,7 @@ async def test_a_page_that_ran_out_of_time_says_how_far_it_got(
     world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def search(*_: Any, **__: Any) -> Page:
-        return Page([], "ab", Searched(NOON, 1 << 48, Stop.TIME))
+        return Page([], "ab", SearchedRange(NOON, 1 << 48, Stop.TIME))
 
     monkeypatch.setattr(world.store, "search", search)
     answer = (await client.get("/messages", params={"text": "x"})).json()

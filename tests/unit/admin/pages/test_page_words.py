@@ -14,7 +14,7 @@ from pydantic_core.core_schema import ErrorType
 import bus.errors
 from admin.pages.words import LANGUAGES, catalogue, words_of
 from admin.requests.problems import _VALUES, _why
-from bus.sentences import Sentence
+from bus.sentences import LocalizedText
 from tests import texts
 
 SHOWN = ("admin", "bus/cluster", "bus/domain", "bus/security", "bus/stores/sqlite", "bus/transports")
@@ -51,7 +51,7 @@ def is_from_a_table(node: ast.expr) -> bool:
 def test_templates_are_constants_or_from_a_table() -> None:
     odd = [
         f"{module}: {ast.unparse(argument)}"
-        for module, argument in arguments("sentence", "N_")
+        for module, argument in arguments("localized", "N_")
         if not (is_from_a_table(argument) or isinstance(argument, ast.Constant))
     ]
     assert odd == ["reasons.py: text"], "that one is from REASONS"
@@ -60,7 +60,7 @@ def test_templates_are_constants_or_from_a_table() -> None:
 def test_no_text_is_chosen_or_put_together_where_it_is_said() -> None:
     odd = [
         f"{module}: {ast.unparse(argument)}"
-        for module, argument in arguments("t", "sentence", "N_")
+        for module, argument in arguments("t", "localized", "N_")
         if isinstance(argument, ast.JoinedStr | ast.BinOp)
         or (isinstance(argument, ast.IfExp) and {type(argument.body), type(argument.orelse)} & {ast.Constant})
     ]
@@ -134,7 +134,7 @@ def test_a_catalogue_is_read_as_babel_reads_it(language: str) -> None:
 def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_bus(kind: str) -> None:
     assert kind in get_args(ErrorType)
     found = _why({"type": kind, "msg": "", "ctx": dict.fromkeys(fields(_VALUES[kind]), 7)})
-    assert isinstance(found, Sentence)
+    assert isinstance(found, LocalizedText)
     assert ("7" in str(found)) == bool(fields(_VALUES[kind]))
 
 

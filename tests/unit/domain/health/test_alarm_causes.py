@@ -6,7 +6,7 @@ import pytest
 
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.alarms import alarms
-from bus.domain.health.facts import Facts, OpenBreaker, Part, Publishing, Queue, Waiting
+from bus.domain.health.facts import Backlog, Facts, OpenBreaker, Part, PublishTarget, Queue
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.domain.subscription import AlarmLimits, Subscription
 
@@ -31,7 +31,7 @@ def test_a_broker_that_every_process_misses_is_one_cause_with_what_waits_for_it(
         parts=parts,
         destinations={"orders": kafka},
         subscriptions=[subscriber("a"), subscriber("b")],
-        waiting={("orders", name): Waiting(9, None) for name in ("a", "b")},
+        waiting={("orders", name): Backlog(9, None) for name in ("a", "b")},
     )
     assert len(found) == 6
     assert set(found.values()) == {"part:kafka"}
@@ -41,7 +41,7 @@ def test_what_waits_on_another_transport_has_its_own_cause() -> None:
     found = causes(
         parts=[Part("kafka", "away", "o1", "n1")],
         subscriptions=[subscriber("a")],
-        waiting={("orders", "a"): Waiting(9, None)},
+        waiting={("orders", "a"): Backlog(9, None)},
     )
     assert found["backlog:orders/a"] == "subscription:orders/a"
 
@@ -60,7 +60,7 @@ def test_a_host_that_is_down_is_one_cause_for_all_who_live_there() -> None:
     found = causes(
         breakers=[down],
         subscriptions=[subscriber("a"), subscriber("b", "http://shop:80/other"), subscriber("c", "http://mail/")],
-        waiting={("orders", name): Waiting(9, None) for name in ("a", "b", "c")},
+        waiting={("orders", name): Backlog(9, None) for name in ("a", "b", "c")},
     )
     assert found == {
         "breaker-open:orders/a": "host:shop:80",
@@ -75,7 +75,7 @@ def test_without_a_dispatcher_all_that_waits_has_that_cause() -> None:
     found = causes(
         roles=("receiver", "compensator"),
         subscriptions=[subscriber("a")],
-        waiting={("orders", "a"): Waiting(9, 1)},
+        waiting={("orders", "a"): Backlog(9, 1)},
         queues=[full],
         parts=[Part("dispatchers", "no dispatcher is alive", "o1", "n1")],
     )
@@ -93,7 +93,7 @@ def test_without_a_receiver_it_is_no_wonder_that_nothing_comes() -> None:
 def test_who_publishes_elsewhere_does_so_because_of_the_primary(is_down: bool) -> None:
     parts = [Part("rabbitmq-primary", "away", "o1", "n1")] if is_down else []
     elsewhere = [
-        Publishing(f"u{n}", "rabbitmq", "rabbitmq-backup", "rabbitmq-primary", is_chosen=False) for n in (1, 2)
+        PublishTarget(f"u{n}", "rabbitmq", "rabbitmq-backup", "rabbitmq-primary", is_chosen=False) for n in (1, 2)
     ]
     found = causes(parts=parts, publishing=elsewhere)
     assert len(found) == 2 + is_down
@@ -109,7 +109,7 @@ def test_one_queue_on_many_machines_is_one_cause() -> None:
 
 def test_what_follows_from_a_cause_does_so_for_a_while_after_it_is_mended() -> None:
     kafka = Destination(code="orders", transport=TransportName.KAFKA)
-    waits = {"subscriptions": [subscriber("a")], "waiting": {("orders", "a"): Waiting(9, None)}}
+    waits = {"subscriptions": [subscriber("a")], "waiting": {("orders", "a"): Backlog(9, None)}}
     assert causes(lasting=["role:dispatcher"], **waits) == {"backlog:orders/a": "role:dispatcher"}
     assert causes(lasting=["host:shop:80"], **waits) == {"backlog:orders/a": "host:shop:80"}
     assert causes(lasting=["part:kafka"], **waits) == {"backlog:orders/a": "subscription:orders/a"}

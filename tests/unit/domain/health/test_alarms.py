@@ -7,7 +7,7 @@ import pytest
 
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms
-from bus.domain.health.facts import Facts, OpenBreaker, Part, Publishing, Queue
+from bus.domain.health.facts import Facts, OpenBreaker, Part, PublishTarget, Queue
 from bus.domain.health.vitals import (
     BreakerFigures,
     RejectedFigures,
@@ -43,7 +43,7 @@ def test_a_bus_that_is_well_has_none() -> None:
     assert none(
         queues=[queue(), queue("quarantine", records=0)],
         subscriptions=[paused],
-        publishing=[Publishing("u", "rabbitmq", "a", "a", is_chosen=False)],
+        publishing=[PublishTarget("u", "rabbitmq", "a", "a", is_chosen=False)],
         dead={("orders", "x"): 0},
         orphans={"n1": 0},
     )
@@ -173,7 +173,7 @@ def test_deaths_are_an_alarm_of_their_subscription() -> None:
 
 @pytest.mark.parametrize(("is_chosen", "severity"), [(False, Severity.WARNING), (True, Severity.INFO)])
 def test_publishing_to_the_backup_is_worse_when_nobody_chose_it(is_chosen: bool, severity: Severity) -> None:
-    found = only(publishing=[Publishing("http://r", "rabbitmq", "backup", "primary", is_chosen)])
+    found = only(publishing=[PublishTarget("http://r", "rabbitmq", "backup", "primary", is_chosen)])
     assert (found.severity, found.link) == (severity, "clusters")
     assert "http://r publishes over rabbitmq to backup" in str(found.what)
 

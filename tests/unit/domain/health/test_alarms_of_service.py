@@ -9,7 +9,7 @@ from bus.domain.destination import Destination
 from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms, is_known
-from bus.domain.health.facts import Delivering, Facts, OpenBreaker, Part, Queue, Waiting
+from bus.domain.health.facts import Backlog, DeliveryRates, Facts, OpenBreaker, Part, Queue
 from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
@@ -41,15 +41,15 @@ def rules(*active: str, book: Rulebook | None = None, **facts: object) -> list[s
 
 @pytest.mark.parametrize(("records", "expected"), [(9_999, []), (10_000, ["backlog"]), (None, []), (0, [])])
 def test_a_backlog_is_an_alarm_from_the_limit_of_the_bus_on(records: int | None, expected: list[str]) -> None:
-    assert rules(waiting={KEY: Waiting(records, None)}) == expected
+    assert rules(waiting={KEY: Backlog(records, None)}) == expected
 
 
 def test_a_subscription_has_limits_of_its_own() -> None:
     own = subscription(alarms=AlarmLimits(backlog=5, age=1000, p99=50, error_rate=0.1))
     facts = {
         "subscriptions": [own],
-        "waiting": {KEY: Waiting(5, NOW - 1000)},
-        "delivering": {KEY: Delivering(10, 1, 50.0)},
+        "waiting": {KEY: Backlog(5, NOW - 1000)},
+        "delivering": {KEY: DeliveryRates(10, 1, 50.0)},
     }
     assert sorted(rules(**facts)) == ["age", "backlog", "errors", "latency"]
     assert rules(**{**facts, "subscriptions": [subscription()]}) == []
@@ -57,7 +57,7 @@ def test_a_subscription_has_limits_of_its_own() -> None:
 
 def test_once_over_its_limit_it_is_an_alarm_until_well_below() -> None:
     def at(records: int, *active: str) -> list[str]:
-        return rules(*active, waiting={KEY: Waiting(records, None)})
+        return rules(*active, waiting={KEY: Backlog(records, None)})
 
     assert at(8_000) == []
     assert at(8_000, "backlog:orders/shop") == ["backlog"]
@@ -66,27 +66,27 @@ def test_once_over_its_limit_it_is_an_alarm_until_well_below() -> None:
 
 
 def test_an_age_that_is_not_known_is_none() -> None:
-    assert rules(waiting={KEY: Waiting(1, 0)}) == []
-    (alarm,) = found(waiting={KEY: Waiting(1, NOW - 20 * MINUTE)})
+    assert rules(waiting={KEY: Backlog(1, 0)}) == []
+    (alarm,) = found(waiting={KEY: Backlog(1, NOW - 20 * MINUTE)})
     assert str(alarm.what) == "the oldest message that waits for shop of orders does so for 20m"
     assert alarm.since == NOW - 20 * MINUTE
 
 
 def test_what_a_person_paused_waits_without_an_alarm() -> None:
-    waiting = {KEY: Waiting(10**6, 1)}
+    waiting = {KEY: Backlog(10**6, 1)}
     assert rules(subscriptions=[subscription(paused=True)], waiting=waiting) == []
     assert rules(destinations={"orders": Destination(code="orders", paused=True)}, waiting=waiting) == []
 
 
 def test_of_few_attempts_a_share_says_nothing() -> None:
-    assert rules(delivering={KEY: Delivering(9, 9, None)}) == []
-    (alarm,) = found(delivering={KEY: Delivering(10, 5, None)})
+    assert rules(delivering={KEY: DeliveryRates(9, 9, None)}) == []
+    (alarm,) = found(delivering={KEY: DeliveryRates(10, 5, None)})
     assert (alarm.rule, str(alarm.what)) == ("errors", "50% of the attempts at shop of orders fail: 5 of the last 10")
     assert "edit and resend what it refuses" in str(alarm.next_step)
 
 
 def test_latency_has_no_limit_unless_one_is_set() -> None:
-    late = {KEY: Delivering(10, 0, 60_000.0)}
+    late = {KEY: DeliveryRates(10, 0, 60_000.0)}
     assert rules(delivering=late) == []
     (alarm,) = found(book=Rulebook({"latency": Change(limit=60_000)}), delivering=late)
     assert str(alarm.what) == "deliveries to shop of orders are late: p99 is 60s"
@@ -117,7 +117,7 @@ def test_a_queue_whose_records_grow_old() -> None:
 
 
 def test_an_installation_has_other_rules() -> None:
-    waiting = {KEY: Waiting(50, None)}
+    waiting = {KEY: Backlog(50, None)}
     assert rules(book=Rulebook({"backlog": Change(limit=50)}), waiting=waiting) == ["backlog"]
     assert rules(book=Rulebook({"backlog": Change(limit=50, off=True)}), waiting=waiting) == []
     (worse,) = found(book=Rulebook({"backlog": Change(limit=50, severity=Severity.CRITICAL)}), waiting=waiting)
@@ -129,7 +129,7 @@ def test_an_installation_has_other_rules() -> None:
 def test_who_owns_it() -> None:
     shop = subscription(owner="shop-team", alarms=AlarmLimits(backlog=1))
     orders = Destination(code="orders", owner="order-team", pv_min=1)
-    facts = {"destinations": {"orders": orders}, "waiting": {KEY: Waiting(1, None)}, "accepted": {}}
+    facts = {"destinations": {"orders": orders}, "waiting": {KEY: Backlog(1, None)}, "accepted": {}}
     owners = {one.rule: one.owner for one in found(subscriptions=[shop], **facts)}
     assert owners == {"backlog": "shop-team", "volume-low": "order-team"}
     (mine,) = (one for one in found(subscriptions=[subscription(alarms=shop.alarms)], **facts) if one.subscription)
@@ -137,8 +137,8 @@ def test_who_owns_it() -> None:
 
 
 def test_what_the_facts_cannot_tell_stays_as_it_was() -> None:
-    blind = Facts(ROLES, dead=None, waiting={KEY: Waiting(None, None)})
-    seen = Facts(ROLES, delivering={}, accepted={}, waiting={KEY: Waiting(3, None)})
+    blind = Facts(ROLES, dead=None, waiting={KEY: Backlog(None, None)})
+    seen = Facts(ROLES, delivering={}, accepted={}, waiting={KEY: Backlog(3, None)})
     for key in ("dead:orders/shop", "latency:orders/shop", "errors:a/b", "volume-low:orders", "backlog:orders/shop"):
         assert not is_known(blind, key)
         assert is_known(seen, key)
@@ -163,7 +163,7 @@ def test_durations_are_told_roughly(milliseconds: int, said: str) -> None:
     ],
 )
 def test_what_is_not_worked_off_is_an_alarm(progress: Progress, severity: Severity, what: str) -> None:
-    (one,) = found(progress={KEY: progress}, waiting={KEY: Waiting(7, None)})
+    (one,) = found(progress={KEY: progress}, waiting={KEY: Backlog(7, None)})
     assert (one.rule, one.severity, one.since) == ("stalled", severity, progress.since)
     assert str(one.what).startswith(what)
     assert ("(3)" in str(one.what)) is bool(progress.where)

@@ -7,7 +7,7 @@ import pytest
 from bus.domain.destination import Destination
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms
-from bus.domain.health.facts import Facts, Part, Waiting
+from bus.domain.health.facts import Backlog, Facts, Part
 from bus.domain.health.vitals import BrokerFigures, NodeFigures
 from bus.domain.subscription import Subscription
 
@@ -70,7 +70,7 @@ def test_a_cluster_that_takes_nothing_is_the_cause_of_what_waits_and_of_the_part
             parts=[Part(CLUSTER, "it is blocked", "o1", "n1")],
             destinations={"orders": Destination(code="orders", transport="rabbitmq")},
             subscriptions=[Subscription(destination="orders", name="shop", url="http://shop/")],
-            waiting={lane: Waiting(20_000, None)},
+            waiting={lane: Backlog(20_000, None)},
         )
     }
     assert set(causes) == {"broker-memory", "part-down", "backlog"}

@@ -10,31 +10,31 @@ import msgspec
 import pytest
 
 from bus.domain.health.alarm import Severity
-from bus.domain.health.channels import Channel, Notice, Quiet, Silence, notice
-from bus.domain.health.incidents import Acknowledged, Incident, Raised, Told
+from bus.domain.health.channels import Channel, Notice, QuietHours, Silence, notice
+from bus.domain.health.incidents import Acknowledgement, Incident, Notification, RaisedAlarm
 from bus.domain.times import HOUR, MINUTE
-from bus.sentences import sentence
+from bus.sentences import localized
 
 NOON = int(datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp() * 1000)
 OPS = Channel("ops", "json://x")
 
 
-def raised(name: str = "shop", severity: Severity = Severity.WARNING, **changes: Any) -> Raised:
+def raised(name: str = "shop", severity: Severity = Severity.WARNING, **changes: Any) -> RaisedAlarm:
     fields = {
         "rule": "backlog",
         "severity": severity,
-        "what": sentence("it waits"),
-        "next_step": sentence("look"),
+        "what": localized("it waits"),
+        "next_step": localized("look"),
         "link": "x",
         "destination": "orders",
         "subscription": name,
         "found_at": NOON,
         "raised_at": NOON,
     }
-    return Raised(**{**fields, **changes})
+    return RaisedAlarm(**{**fields, **changes})
 
 
-def incident(*alarms: Raised, **changes: Any) -> Incident:
+def incident(*alarms: RaisedAlarm, **changes: Any) -> Incident:
     found = {str(number): one for number, one in enumerate(alarms or (raised(),))}
     return Incident(**{"id": "1", "cause": "c", "opened_at": NOON, "alarms": found, **changes})
 
@@ -59,11 +59,11 @@ def test_a_channel_is_told_of_what_is_bad_enough(least: Severity, severity: Seve
 
 
 def test_it_is_told_once_when_it_is_worse_and_when_it_is_over() -> None:
-    known = {"ops": Told(NOON, Severity.WARNING)}
+    known = {"ops": Notification(NOON, Severity.WARNING)}
     assert due(OPS, incident(told=known), after=HOUR) is None
     assert due(OPS, incident(raised(severity=Severity.CRITICAL), told=known)) is Notice.WORSE
     assert due(OPS, incident(told=known, closed_at=NOON)) is Notice.OVER
-    over = {"ops": Told(NOON, Severity.WARNING, is_over=True)}
+    over = {"ops": Notification(NOON, Severity.WARNING, is_over=True)}
     assert due(OPS, incident(told=over, closed_at=NOON)) is None
 
 
@@ -74,32 +74,32 @@ def test_what_it_never_heard_of_is_not_told_as_over_unless_it_was_to_be_told() -
 
 def test_people_are_told_in_turn_until_somebody_takes_it_on() -> None:
     second = OPS._replace(after=15 * MINUTE)
-    taken = Acknowledged("eve", NOON)
+    taken = Acknowledgement("eve", NOON)
     assert due(second, incident(), after=15 * MINUTE - 1) is None
     assert due(second, incident(), after=15 * MINUTE) is Notice.OPENED
     assert due(second, incident(acknowledged=taken), after=HOUR) is None
-    told = {"ops": Told(NOON, Severity.WARNING)}
+    told = {"ops": Notification(NOON, Severity.WARNING)}
     assert due(second, incident(acknowledged=taken, told=told, closed_at=NOON)) is Notice.OVER
 
 
 def test_it_is_told_again_of_what_nobody_takes_on() -> None:
     again = OPS._replace(repeat=HOUR)
-    told = {"ops": Told(NOON, Severity.WARNING)}
+    told = {"ops": Notification(NOON, Severity.WARNING)}
     assert due(again, incident(told=told), after=HOUR - 1) is None
     assert due(again, incident(told=told), after=HOUR) is Notice.AGAIN
-    assert due(again, incident(told=told, acknowledged=Acknowledged("eve", NOON)), after=HOUR) is None
+    assert due(again, incident(told=told, acknowledged=Acknowledgement("eve", NOON)), after=HOUR) is None
 
 
 def test_in_quiet_hours_only_what_is_critical_is_told() -> None:
-    quiet = OPS._replace(quiet=Quiet(time(22), time(7), ZoneInfo("Asia/Shanghai")))  # 14:00 to 23:00 in UTC
+    quiet = OPS._replace(quiet=QuietHours(time(22), time(7), ZoneInfo("Asia/Shanghai")))  # 14:00 to 23:00 in UTC
     assert due(quiet, incident(), after=2 * HOUR - 1) is Notice.OPENED
     assert due(quiet, incident(), after=2 * HOUR) is None
     assert due(quiet, incident(raised(severity=Severity.CRITICAL)), after=2 * HOUR) is Notice.OPENED
     assert due(quiet, incident(), after=11 * HOUR) is Notice.OPENED
-    told = {"ops": Told(NOON, Severity.WARNING)}
+    told = {"ops": Notification(NOON, Severity.WARNING)}
     assert due(quiet, incident(told=told, closed_at=NOON), after=2 * HOUR) is None
     assert due(quiet, incident(told=told, closed_at=NOON), after=11 * HOUR) is Notice.OVER
-    day = OPS._replace(quiet=Quiet(time(11), time(13)))
+    day = OPS._replace(quiet=QuietHours(time(11), time(13)))
     assert due(day, incident()) is None
     assert due(day, incident(), after=HOUR) is Notice.OPENED
 
@@ -143,7 +143,7 @@ def test_in_a_silence_only_the_star_is_special() -> None:
 def test_an_incident_is_silent_when_all_of_it_is() -> None:
     silence = Silence(id="1", until=NOON + HOUR, by="eve", at=NOON, subscription="shop")
     assert due(OPS, incident(raised(), raised("mail")), silence) is Notice.OPENED
-    told = incident(told={"ops": Told(NOON, Severity.WARNING)}, closed_at=NOON)
+    told = incident(told={"ops": Notification(NOON, Severity.WARNING)}, closed_at=NOON)
     assert due(OPS, told, silence) is Notice.OVER
 
 
@@ -154,9 +154,9 @@ def test_what_is_over_counts_no_more_for_how_bad_it_is() -> None:
 
 def test_who_took_on_a_warning_has_not_taken_on_what_it_became() -> None:
     late = OPS._replace(after=15 * MINUTE, repeat=HOUR)
-    taken = Acknowledged("eve", NOON, "", Severity.WARNING)
+    taken = Acknowledgement("eve", NOON, "", Severity.WARNING)
     worse = incident(raised(severity=Severity.CRITICAL), acknowledged=taken)
     assert due(late, incident(acknowledged=taken), after=HOUR) is None
     assert due(late, worse, after=HOUR) is Notice.OPENED
-    told = {"ops": Told(NOON, Severity.CRITICAL)}
+    told = {"ops": Notification(NOON, Severity.CRITICAL)}
     assert due(late, msgspec.structs.replace(worse, told=told), after=HOUR) is Notice.AGAIN

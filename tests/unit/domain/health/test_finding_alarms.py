@@ -10,7 +10,7 @@ import pytest
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.alarms import alarms, is_known
-from bus.domain.health.facts import Delivering, Facts, OpenBreaker, Part
+from bus.domain.health.facts import DeliveryRates, Facts, OpenBreaker, Part
 from bus.domain.health.findings import MOST_TOLD, NORMS_LAST, Deviation, Deviations, Findings, Metric, Proof, Shortfall
 from bus.domain.health.vitals import BreakerFigures
 from bus.domain.subscription import AlarmLimits, Subscription
@@ -145,7 +145,7 @@ def test_what_follows_from_something_known_is_told_with_it() -> None:
 def test_a_subscription_that_has_a_trouble_of_its_own_is_why_its_norms_are_out() -> None:
     failing = {
         "subscriptions": [msgspec.structs.replace(SHOP, alarms=AlarmLimits(error_rate=0.1))],
-        "delivering": {("orders", "shop"): Delivering(100, 50, None)},
+        "delivering": {("orders", "shop"): DeliveryRates(100, 50, None)},
     }
     told = found(deviation(Metric.FAILURE), deviation(subscription=""), **failing)
     assert {one.key: one.cause for one in told} == {

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.health.alarm import Alarm, Severity
-from bus.domain.health.incidents import KEPT, Acknowledged, Incident, Told, Watch, advance, merged
+from bus.domain.health.incidents import KEPT, Acknowledgement, Incident, Notification, Watch, advance, merged
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE, SECOND
-from bus.sentences import sentence
+from bus.sentences import localized
 
 BOOK = Rulebook({"backlog": Change(hold=10 * SECOND, clear=20 * SECOND), "dead": Change(hold=0, clear=0)})
 EVERY = 5 * SECOND
 
 
 def alarm(name: str = "shop", rule: str = "backlog", cause: str = "c1", severity: Severity = Severity.WARNING) -> Alarm:
-    what = sentence("{rule} of {name}", rule=rule, name=name)
-    return Alarm(rule, severity, what, sentence("do"), "x", None, "orders", name, cause=cause)
+    what = localized("{rule} of {name}", rule=rule, name=name)
+    return Alarm(rule, severity, what, localized("do"), "x", None, "orders", name, cause=cause)
 
 
 def everything(_: str) -> bool:
@@ -171,20 +171,20 @@ def test_what_is_long_over_is_forgotten() -> None:
 def test_of_two_copies_what_either_was_told_is_told() -> None:
     look = Looks()
     (one,) = look(alarm(rule="dead"))
-    told = Told(5, Severity.WARNING)
-    first = msgspec.structs.replace(one, told={"a": told, "b": Told(9, Severity.WARNING)}, owed={"c": 1})
+    told = Notification(5, Severity.WARNING)
+    first = msgspec.structs.replace(one, told={"a": told, "b": Notification(9, Severity.WARNING)}, owed={"c": 1})
     second = msgspec.structs.replace(
         one,
-        told={"c": told, "b": Told(7, Severity.WARNING, is_over=True)},
+        told={"c": told, "b": Notification(7, Severity.WARNING, is_over=True)},
         owed={"a": 1, "d": 2},
         closed_at=look.now,
-        acknowledged=Acknowledged("eve", 3),
+        acknowledged=Acknowledgement("eve", 3),
     )
     for found in (merged(first, second), merged(second, first)):
-        assert found.told == {"a": told, "b": Told(7, Severity.WARNING, is_over=True), "c": told}
+        assert found.told == {"a": told, "b": Notification(7, Severity.WARNING, is_over=True), "c": told}
         assert found.owed == {"d": 2}
         assert found.closed_at == look.now
-        assert found.acknowledged == Acknowledged("eve", 3)
+        assert found.acknowledged == Acknowledgement("eve", 3)
 
 
 def test_it_is_written_and_read_as_it_is() -> None:

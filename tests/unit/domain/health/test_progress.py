@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import pytest
 
-from bus.domain.health.progress import EVERY, WINDOW, Progress, Seen, Verdict, Windows, judge, worst
+from bus.domain.health.progress import EVERY, WINDOW, Observation, Progress, Verdict, Windows, judge, worst
 from bus.domain.times import MINUTE
 
 START = 1_000_000
 STEPS = WINDOW // EVERY + 1
 
 
-def window(positions: Iterable[int], lags: Iterable[int], every: int = EVERY) -> list[Seen]:
+def window(positions: Iterable[int], lags: Iterable[int], every: int = EVERY) -> list[Observation]:
     return [
-        Seen(START + number * every, position, lag)
+        Observation(START + number * every, position, lag)
         for number, (position, lag) in enumerate(zip(positions, lags, strict=False))
     ]
 
@@ -78,7 +78,7 @@ def test_less_than_a_window_is_well() -> None:
 class TestWindows:
     """What is kept of what was seen."""
 
-    def noted(self, *seen: Seen, alive: bool = True) -> Windows:
+    def noted(self, *seen: Observation, alive: bool = True) -> Windows:
         windows = Windows()
         for one in seen:
             windows.note("3", one, is_alive=alive)
@@ -86,7 +86,7 @@ class TestWindows:
 
     def test_a_part_that_stalls_is_named_with_its_time(self) -> None:
         windows = self.noted(*window([4, *[5] * STEPS], range(9, 99)))
-        windows.note("4", Seen(START + EVERY, 7, 2))
+        windows.note("4", Observation(START + EVERY, 7, 2))
         now = START + STEPS * EVERY
         assert windows.progress(now) == Progress(Verdict.STALLED, ("3",), START + EVERY)
 
@@ -115,21 +115,21 @@ class TestWindows:
 
     def test_a_position_that_goes_back_begins_anew(self) -> None:
         windows = self.noted(*window([5] * (STEPS - 1) + [4], [9] * STEPS))
-        assert windows._windows["3"].seen == (Seen(START + WINDOW, 4, 9),)
+        assert windows._windows["3"].seen == (Observation(START + WINDOW, 4, 9),)
 
     def test_what_was_not_looked_at_for_a_while_begins_anew(self) -> None:
-        windows = self.noted(*window([5] * STEPS, [9] * STEPS), Seen(START + WINDOW + 4 * MINUTE, 5, 9))
+        windows = self.noted(*window([5] * STEPS, [9] * STEPS), Observation(START + WINDOW + 4 * MINUTE, 5, 9))
         assert windows.progress(START + WINDOW + 4 * MINUTE) == Progress(Verdict.WELL)
 
     def test_a_clock_that_was_put_back_begins_anew(self) -> None:
-        windows = self.noted(*window([5] * STEPS, [9] * STEPS), Seen(START - MINUTE, 5, 9))
+        windows = self.noted(*window([5] * STEPS, [9] * STEPS), Observation(START - MINUTE, 5, 9))
         assert windows.progress(START - MINUTE) == Progress(Verdict.WELL)
 
     def test_who_comes_back_has_not_stopped(self) -> None:
         windows = self.noted(*window([5] * STEPS * 2, [9] * STEPS * 2), alive=False)
         now = START + 2 * STEPS * EVERY
         assert windows.progress(now).verdict is Verdict.STOPPED
-        windows.note("3", Seen(now, 5, 9))
+        windows.note("3", Observation(now, 5, 9))
         assert windows.progress(now).verdict is not Verdict.STOPPED
 
     def test_who_moved_was_there(self) -> None:
@@ -137,15 +137,15 @@ class TestWindows:
         assert windows.progress(START + 2 * WINDOW).verdict is Verdict.SLOW
 
     def test_a_look_is_due_now_and_then(self) -> None:
-        windows = self.noted(Seen(START, 5, 9))
+        windows = self.noted(Observation(START, 5, 9))
         assert Windows().is_due(START)
         assert not windows.is_due(START + EVERY - 1)
         assert windows.is_due(START + EVERY)
         assert windows.is_due(START - 1)
 
     def test_parts_that_are_gone_are_forgotten(self) -> None:
-        windows = self.noted(Seen(START, 5, 9))
-        windows.note("4", Seen(START, 5, 9))
+        windows = self.noted(Observation(START, 5, 9))
+        windows.note("4", Observation(START, 5, 9))
         windows.forget(but=["4"])
         assert list(windows._windows) == ["4"]
 

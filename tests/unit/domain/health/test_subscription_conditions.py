@@ -8,7 +8,7 @@ import pytest
 
 from bus.domain.destination import Destination
 from bus.domain.health.conditions import Condition, State, conditions
-from bus.domain.health.facts import Delivering, Facts, OpenBreaker, Waiting
+from bus.domain.health.facts import Backlog, DeliveryRates, Facts, OpenBreaker
 from bus.domain.health.vitals import BreakerFigures
 from bus.domain.subscription import PAUSED_BY_410, Subscription
 
@@ -28,8 +28,8 @@ def found(*, paused: bool = False, destination: bool = False, reason: str = "", 
     return one
 
 
-def served(attempts: int, failed: int) -> dict[tuple[str, str], Delivering]:
-    return {LANE: Delivering(attempts, failed, None)}
+def served(attempts: int, failed: int) -> dict[tuple[str, str], DeliveryRates]:
+    return {LANE: DeliveryRates(attempts, failed, None)}
 
 
 @pytest.mark.parametrize(
@@ -54,8 +54,8 @@ def test_the_word_and_the_reason(facts: dict[str, Any], state: State, why: str) 
 
 
 def test_what_waits_and_what_became_of_the_last_is_told() -> None:
-    one = found(waiting={LANE: Waiting(7, 1_000)}, dead={LANE: 2}, delivering=served(10, 4))
-    assert (one.waiting, one.retrying, one.dead, one.attempts, one.failed) == (Waiting(7, 1_000), 3, 2, 10, 4)
+    one = found(waiting={LANE: Backlog(7, 1_000)}, dead={LANE: 2}, delivering=served(10, 4))
+    assert (one.waiting, one.retrying, one.dead, one.attempts, one.failed) == (Backlog(7, 1_000), 3, 2, 10, 4)
 
 
 def test_while_the_store_is_away_nobody_knows() -> None:

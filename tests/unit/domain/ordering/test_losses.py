@@ -21,7 +21,7 @@ from bus.domain.ordering.chain import (
 from bus.domain.ordering.deciding import cost_of_abandoning, segment_of
 from bus.domain.ordering.document import decode_chain, encode_chain
 from bus.errors import Conflict
-from bus.ports.broker_group import Standing
+from bus.ports.broker_group import GroupStatus
 
 
 class OldSegment(msgspec.Struct):
@@ -89,7 +89,7 @@ def test_a_group_that_lost_its_disks_takes_messages_again_as_a_new_one() -> None
     assert found.has_lost(A)
     assert not found.has_lost(found.consume[1])
     moved = lost(CHAIN, "a")
-    assert joined(moved, {"a": Standing(is_whole=True, is_empty=True)}).send == ("c", "a")
+    assert joined(moved, {"a": GroupStatus(is_whole=True, is_empty=True)}).send == ("c", "a")
 
 
 def test_only_what_it_lost_is_abandoned_of_a_group_that_takes_messages_again() -> None:

@@ -6,13 +6,13 @@ import pytest
 
 from bus.domain.ordering.chain import Chain, Lease, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, obstacles
-from bus.ports.broker_group import AWAY, Standing
+from bus.ports.broker_group import AWAY, GroupStatus
 
 LEASE = Lease("o1", "http://one", 1)
-WELL = GroupState(answers=True, standing=Standing(is_whole=True, is_empty=True))
+WELL = GroupState(answers=True, standing=GroupStatus(is_whole=True, is_empty=True))
 HURT = GroupState(answers=True, trouble="2 of 3 copies are up", standing=AWAY)
 DEAD = GroupState(answers=False, trouble="no copy answers", standing=AWAY)
-FULL = GroupState(answers=True, standing=Standing(is_whole=True, is_empty=False))
+FULL = GroupState(answers=True, standing=GroupStatus(is_whole=True, is_empty=False))
 UNASKED = GroupState(answers=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bus.domain.delivery.delivery import Outcome, Status
 from bus.domain.message import Message
 from bus.domain.statistics.rollup import MINUTE, Sheet
-from bus.domain.statistics.series import Figures, Grouping, Series, series_of
+from bus.domain.statistics.series import Figures, Series, SeriesGrouping, series_of
 from bus.testing.writes import NOON, message, outcome
 
 
@@ -23,7 +23,7 @@ SHEETS = {
 }
 
 
-def found(by: Grouping | None, *destinations: str) -> dict[tuple[str, ...], Series]:
+def found(by: SeriesGrouping | None, *destinations: str) -> dict[tuple[str, ...], Series]:
     return {one.name: one for one in series_of(SHEETS, by, lambda code: not destinations or code in destinations)}
 
 
@@ -37,7 +37,7 @@ def test_without_a_grouping_all_is_one_series() -> None:
 
 
 def test_by_destination_has_both_what_came_and_what_went() -> None:
-    series = found(Grouping.DESTINATION)
+    series = found(SeriesGrouping.DESTINATION)
     assert list(series) == [("orders",), ("mails",)]
     assert series["orders",].total.accepted == 2
     assert series["orders",].total.counts.ended == {Status.DELIVERED: 1, Status.DEAD: 1}
@@ -45,7 +45,7 @@ def test_by_destination_has_both_what_came_and_what_went() -> None:
 
 
 def test_by_subscription_counts_deliveries_only() -> None:
-    series = found(Grouping.SUBSCRIPTION)
+    series = found(SeriesGrouping.SUBSCRIPTION)
     assert list(series) == [("orders", "billing"), ("orders", "mail")]
     assert series["orders", "billing"].total.counts.attempts == 2
     assert series["orders", "mail"].total.success_rate == 0
@@ -53,13 +53,13 @@ def test_by_subscription_counts_deliveries_only() -> None:
 
 
 def test_by_source_counts_messages_only_over_all_destinations() -> None:
-    series = found(Grouping.SOURCE)
+    series = found(SeriesGrouping.SOURCE)
     assert {name: one.total.accepted for name, one in series.items()} == {("shop",): 2, ("till",): 1}
     assert not any(one.total.counts.attempts for one in series.values())
 
 
 def test_only_what_is_wanted_counts() -> None:
-    assert list(found(Grouping.DESTINATION, "mails")) == [("mails",)]
+    assert list(found(SeriesGrouping.DESTINATION, "mails")) == [("mails",)]
     assert found(None, "mails")[()].total.accepted == 1
     assert not found(None, "none")
 

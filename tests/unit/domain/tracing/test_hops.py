@@ -13,7 +13,7 @@ from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
-from bus.sentences import sentence
+from bus.sentences import localized
 from bus.testing.writes import NOON, attempt, message, outcome
 
 
@@ -69,7 +69,7 @@ def test_what_has_not_arrived_is_told() -> None:
 def test_what_no_dispatcher_told_of_comes_last() -> None:
     sent = message(expected=("billing", "mail"))
     hops = told(traced(sent, outcome(sent, "mail", Status.DELIVERED, attempt=made(1, 9))))
-    assert hops[-1] == Hop(None, "nsq", sentence("no dispatcher has told of it yet"), "billing", is_missing=True)
+    assert hops[-1] == Hop(None, "nsq", localized("no dispatcher has told of it yet"), "billing", is_missing=True)
     assert [hop for hop in hops if hop.is_missing] == [hops[-1]]
 
 
@@ -106,7 +106,7 @@ def test_what_waits_for_an_earlier_message_of_its_key_is_told() -> None:
     sent = message(expected=("billing",))
     waits = outcome(sent, "billing", Status.PENDING, 0, attempt=None, reason=BEHIND, at=NOON + 20)
     hops = told(traced(sent, waits))
-    assert hops[-1] == Hop(NOON + 20, "dispatcher", sentence("waits for an earlier message of its key"), "billing")
+    assert hops[-1] == Hop(NOON + 20, "dispatcher", localized("waits for an earlier message of its key"), "billing")
     assert not any(hop.is_missing for hop in hops)
 
 
@@ -134,11 +134,11 @@ def test_what_the_bus_says_has_its_template_and_what_others_say_stays() -> None:
     reason = "refused {0}; retries exhausted after 1"
     hops = told(traced(sent, outcome(sent, "billing", Status.DEAD, 1, attempt=refused, reason=reason, at=NOON + 60)))
     given = [hop.what for hop in hops[2:]]
-    exhausted = sentence("{reason}; retries exhausted after {count}", reason="refused {0}", count=1)
+    exhausted = localized("{reason}; retries exhausted after {count}", reason="refused {0}", count=1)
     assert given == [
-        sentence("attempt {n}", n=1),
+        localized("attempt {n}", n=1),
         "refused {0}",
-        sentence("{state}: {reason}", state=sentence("dead"), reason=exhausted),
+        localized("{state}: {reason}", state=localized("dead"), reason=exhausted),
     ]
     assert str(given[-1]) == f"dead: {reason}"
 
@@ -148,7 +148,7 @@ def test_who_resent_without_a_word_is_named_once_more_in_the_language_of_the_rea
     again = Resend(1, "job", "ann", "resent by ann", NOON + 90)
     resent = outcome(sent, "billing", Status.RESEND, 1, generation=1, attempt=None, at=NOON + 90, resend=again)
     (what,) = [hop.what for hop in told(traced(sent, resent)) if hop.place == "person"]
-    assert what == sentence("resent by {name}: {reason}", name="ann", reason=sentence("resent by {name}", name="ann"))
+    assert what == localized("resent by {name}: {reason}", name="ann", reason=localized("resent by {name}", name="ann"))
     assert str(what) == "resent by ann: resent by ann"
 
 

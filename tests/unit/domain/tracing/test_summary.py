@@ -13,7 +13,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time, new_id
 from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, HOUR, MINUTE, SECOND
-from bus.domain.tracing.summary import MOST_PERIODS, Attribute, Summary, Summing
+from bus.domain.tracing.summary import MOST_PERIODS, Attribute, Summary, SummaryBuilder
 from bus.domain.tracing.trace import Trace, merge_message, merge_outcome, start_trace
 from bus.testing.writes import NOON, message, outcome
 
@@ -30,7 +30,7 @@ def trace(at: int = 0, reasons: dict[str, str] | None = None, **changes: Any) ->
 
 
 def summary(traces: Sequence[Trace], *, since: int | None = NOON, before: int = NOON + HOUR, **asked: Any) -> Summary:
-    summing = Summing(Selection(**asked))
+    summing = SummaryBuilder(Selection(**asked))
     for one in traces:
         summing.add(one)
     return summing.result(since, before)
@@ -75,7 +75,7 @@ def test_only_deliveries_that_were_asked_for_count() -> None:
 
 
 def test_what_all_have_differently_takes_bounded_room() -> None:
-    summing = Summing(Selection())
+    summing = SummaryBuilder(Selection())
     for n in range(2_000):
         summing.add(trace(n, source=f"s-{n}", headers={f"x-{n}": "1", "x-same": "2"}))
     found = shared(summing.result(NOON, NOON + HOUR))

@@ -11,7 +11,7 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.tracing.trace import merge_message, merge_outcome, start_trace
 from bus.stores.mongodb.bodies import reference_of
-from bus.stores.mongodb.forms import Damaged, read_body_reference, read_trace, trace_form
+from bus.stores.mongodb.forms import DamagedDocument, read_body_reference, read_trace, trace_form
 from bus.stores.mongodb.inserting import slices
 from bus.stores.mongodb.names import Label, day_of_id, label_of, label_of_bodies, label_of_traces, lane_name, lane_of
 from bus.stores.mongodb.planning import plan_for
@@ -82,12 +82,12 @@ def test_a_document_of_another_version_is_read_as_far_as_it_goes() -> None:
 )
 def test_anything_else_is_damaged(change: dict) -> None:
     form = form_of(traced()) | change
-    with pytest.raises(Damaged):
+    with pytest.raises(DamagedDocument):
         read_trace(form)
     for name in change:
         del form[name]
     if "message" not in change:
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedDocument):
             read_trace(form)
 
 

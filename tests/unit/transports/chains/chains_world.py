@@ -14,7 +14,7 @@ from bus.domain.ordering.chain import TAKEOVER, Chain, Role
 from bus.domain.ordering.document import COLLECTION, decode_chain
 from bus.domain.ordering.tenure import terms_of
 from bus.domain.subscription import Subscription
-from bus.ports.transport import Incoming
+from bus.ports.transport import IncomingMessage
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
@@ -93,9 +93,9 @@ class ChainsWorld:
         return process is not None and await process.send_again(code, late)
 
 
-async def received(consumer: ChainConsumer, clock: ManualClock, count: int) -> list[Incoming]:
+async def received(consumer: ChainConsumer, clock: ManualClock, count: int) -> list[IncomingMessage]:
     """Return so many messages, acking each before the next one is asked for."""
-    found: list[Incoming] = []
+    found: list[IncomingMessage] = []
     async with asyncio.timeout(30):
         while len(found) < count:
             items = await passing(consumer.receive(1), clock)
@@ -116,7 +116,7 @@ async def passing(wait: Coroutine[Any, Any, Found], clock: ManualClock) -> Found
         task.cancel()
 
 
-def bodies(items: Sequence[Incoming]) -> list[int]:
+def bodies(items: Sequence[IncomingMessage]) -> list[int]:
     """Return their numbers."""
     return [int(item.message.body) for item in items]
 

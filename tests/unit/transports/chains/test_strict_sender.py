@@ -9,7 +9,7 @@ import pytest
 
 from bus.domain.catalog import Catalog
 from bus.errors import NotLeader
-from bus.ports.broker_group import AWAY, Standing
+from bus.ports.broker_group import AWAY, GroupStatus
 from bus.testing.broker_group import MemoryGroup
 from bus.testing.clock import ManualClock
 from bus.transports.chains.sender import StrictSender
@@ -24,7 +24,7 @@ class Hung(MemoryGroup):
         self._clock = clock
         self.hangs = False
 
-    async def standing(self, destination: str, subscriptions: Sequence[str]) -> Standing:
+    async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
         if not self.hangs:
             return await super().standing(destination, subscriptions)
         await self._clock.sleep(3)

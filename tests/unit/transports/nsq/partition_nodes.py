@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Mapping
 
 from bus.domain.routing.answers import Answer
-from bus.domain.routing.listlookup import Listed
+from bus.domain.routing.listlookup import LookupAddresses
 from bus.domain.routing.rooms import Access
 from bus.ports.clock import Clock
 from bus.testing.clock import ManualClock
 from bus.transports.nsq.config import Address, NsqConfig
-from bus.transports.nsq.errors import Disconnected
+from bus.transports.nsq.errors import ConnectionLost
 from bus.transports.nsq.node import Dependencies
-from bus.transports.nsq.partitions.haste import Haste
+from bus.transports.nsq.partitions.haste import UrgentLookups
 from bus.transports.nsq.partitions.layout import Place
 from bus.transports.nsq.protocol.http import ChannelStats, Limits, TopicStats
 from bus.transports.nsq.topology import Topology
@@ -45,8 +45,8 @@ class PartitionNodes:
         self.gone = asyncio.Event()
         self.asked: list[tuple[Address, str]] = []
 
-    async def listed(self, lookupd: Address) -> Listed:
-        return Listed((str(lookupd),), str(lookupd))
+    async def listed(self, lookupd: Address) -> LookupAddresses:
+        return LookupAddresses((str(lookupd),), str(lookupd))
 
     async def lookup(self, _lookupd: Address, topic: str, access: Access) -> Answer:
         if access is Access.WRITE and not self.channels[topic]:
@@ -78,7 +78,7 @@ class PartitionNodes:
     async def _answering(self, nsqd: Address) -> None:
         if nsqd in self.hanging:
             await self.gone.wait()
-            raise Disconnected(f"{nsqd} is gone")
+            raise ConnectionLost(f"{nsqd} is gone")
 
 
 def dependencies(
@@ -86,4 +86,4 @@ def dependencies(
 ) -> Dependencies:
     """Return what parts of a transport need that has these nodes around it."""
     config = NsqConfig(lookupd=(LOOKUPD,), **changes)
-    return Dependencies(config, nodes, clock or ManualClock(), lambda: 0.5, topology, Haste())
+    return Dependencies(config, nodes, clock or ManualClock(), lambda: 0.5, topology, UrgentLookups())

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from bus.clock import SystemClock
-from bus.transports.nsq.buffer import Held, NodeBuffer, State
+from bus.transports.nsq.buffer import InFlightMessage, NodeBuffer, State
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane, Topology
@@ -29,10 +29,10 @@ class Owner:
     idle = False
 
     def __init__(self) -> None:
-        self.got: list[Held] = []
+        self.got: list[InFlightMessage] = []
         self.buffer: NodeBuffer | None = None
 
-    def arrived(self, messages: list[Held]) -> None:
+    def arrived(self, messages: list[InFlightMessage]) -> None:
         self.got += messages
 
     def reconsider(self) -> None:

@@ -27,7 +27,7 @@ def test_a_batch_has_its_size_its_count_and_each_size() -> None:
 def test_partitions_are_named_and_ordered_ones_are_subscribed_to_one_by_one() -> None:
     assert commands.mpub("orders", [b"a"], 3).startswith(b"MPUB orders 3\n")
     assert commands.sub("orders", "billing", 0) == b"SUB orders billing 0\n"
-    assert commands.sub("orders", "billing", 12, commands.Way.ORDERED) == b"SUB_ORDERED orders billing 12\n"
+    assert commands.sub("orders", "billing", 12, commands.SubscribeMode.ORDERED) == b"SUB_ORDERED orders billing 12\n"
 
 
 def test_ids_go_as_they_came_though_they_hold_line_ends_and_spaces() -> None:
@@ -40,4 +40,4 @@ def test_ids_go_as_they_came_though_they_hold_line_ends_and_spaces() -> None:
 def test_a_traced_publish_has_the_trace_before_its_body() -> None:
     whole = commands.pub_trace("orders", 3, 2**64 - 1, b"abc")
     assert whole == b"PUB_TRACE orders 3\n\0\0\0\x0b" + b"\xff" * 8 + b"abc"
-    assert commands.sub("orders", "billing", 3, commands.Way.DETAILED) == b"SUB_ADVANCED orders billing 3\n"
+    assert commands.sub("orders", "billing", 3, commands.SubscribeMode.DETAILED) == b"SUB_ADVANCED orders billing 3\n"

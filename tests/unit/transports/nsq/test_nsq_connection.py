@@ -12,7 +12,7 @@ import pytest
 from bus.transports.nsq import Compression, NsqConfig
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.connection import Connection, connect
-from bus.transports.nsq.errors import Answered, Denied, Disconnected, NotNsq
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, PermissionRefused
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.compression import Deflate, Snappy
 from bus.transports.nsq.protocol.frames import HEARTBEAT
@@ -55,7 +55,7 @@ async def test_an_error_belongs_to_the_oldest_question_and_a_cancelled_one_keeps
     async with peer(script) as address, opened(address) as connection:
         failing, cancelled, good = (connection.ask(b"X\n") for _ in range(3))
         cancelled.cancel()
-        with pytest.raises(Answered, match="E_BAD_TOPIC no"):
+        with pytest.raises(ErrorFrame, match="E_BAD_TOPIC no"):
             await failing
         assert await good == b"three"
         assert connection.alive
@@ -87,7 +87,7 @@ async def test_an_error_that_nobody_asked_for_ends_the_connection_with_its_words
     async with peer(greeting(frame(b"E_INVALID RDY count", 1))) as address, opened(address) as connection:
         connection.send(commands.rdy(99))
         assert str(await connection.lost()) == "E_INVALID RDY count"
-        with pytest.raises(Disconnected, match="E_INVALID RDY count"):
+        with pytest.raises(ConnectionLost, match="E_INVALID RDY count"):
             await connection.ask(b"X\n")
 
 
@@ -118,7 +118,7 @@ async def test_a_silent_peer_is_given_up_and_one_with_heartbeats_is_not() -> Non
     async with peer(greeting()) as silent, opened(silent) as connection:
         asked = connection.ask(b"X\n")
         assert "has been silent for" in str(await connection.lost())
-        with pytest.raises(Disconnected, match="silent"):
+        with pytest.raises(ConnectionLost, match="silent"):
             await asked
     async with peer(beating) as address, opened(address) as connection:
         with pytest.raises(TimeoutError):
@@ -132,9 +132,9 @@ async def test_a_silent_peer_is_given_up_and_one_with_heartbeats_is_not() -> Non
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", NotNsq, "not NSQ's protocol"),
         (frame(b"OK"), NotNsq, "does not negotiate features"),
-        (frame(b"E_BAD_BODY IDENTIFY msg timeout (1) is invalid", 1), Denied, "msg timeout"),
-        (frame(b'{"auth_required": true}'), Denied, "asks for a secret"),
-        (b"", Disconnected, "closed it"),
+        (frame(b"E_BAD_BODY IDENTIFY msg timeout (1) is invalid", 1), PermissionRefused, "msg timeout"),
+        (frame(b'{"auth_required": true}'), PermissionRefused, "asks for a secret"),
+        (b"", ConnectionLost, "closed it"),
     ],
 )
 async def test_a_handshake_that_fails_says_why(said: bytes, fault: type[Exception], why: str) -> None:
@@ -152,9 +152,9 @@ async def test_a_peer_that_never_answers_is_given_up() -> None:
         await reader.read()
 
     async with peer(script) as address:
-        with pytest.raises(Disconnected, match=r"does not answer within 3 s"):
+        with pytest.raises(ConnectionLost, match=r"does not answer within 3 s"):
             await connect(address, SOON)
-    with pytest.raises(Disconnected, match="cannot reach"):
+    with pytest.raises(ConnectionLost, match="cannot reach"):
         await connect(address, SOON)
 
 
@@ -193,7 +193,7 @@ async def test_an_answer_before_its_question_ends_the_connection() -> None:
         fault = await connection.lost()
         assert isinstance(fault, NotNsq)
         assert "an answer to nothing" in str(fault)
-        with pytest.raises(Disconnected, match="an answer to nothing"):
+        with pytest.raises(ConnectionLost, match="an answer to nothing"):
             await connection.ask(b"X\n")
 
 

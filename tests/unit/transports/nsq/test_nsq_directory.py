@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from bus.domain.routing.answers import Answer
-from bus.domain.routing.listlookup import Listed
+from bus.domain.routing.listlookup import LookupAddresses
 from bus.domain.routing.rooms import Access
 from bus.testing.clock import ManualClock
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.errors import Answered, Disconnected
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame
 from bus.transports.nsq.partitions.directory import Directory
 
 A, B, C = (Address(host, 4161) for host in "abc")
@@ -21,19 +21,19 @@ class Lookupds:
     """nsqlookupds from a table: what each lists and answers; None does not answer, ``late`` never."""
 
     def __init__(self) -> None:
-        self.lists: dict[Address, Listed | None] = {}
+        self.lists: dict[Address, LookupAddresses | None] = {}
         self.answers: dict[Address, Answer | None] = {}
         self.late: set[Address] = set()
         self.asked: list[Address] = []
         self.made: list[Address] = []
         self.leader = A
 
-    async def listed(self, lookupd: Address) -> Listed:
+    async def listed(self, lookupd: Address) -> LookupAddresses:
         if lookupd not in self.lists:
-            raise Answered("NOT_FOUND", "")
+            raise ErrorFrame("NOT_FOUND", "")
         found = self.lists[lookupd]
         if found is None:
-            raise Disconnected(f"cannot reach {lookupd}")
+            raise ConnectionLost(f"cannot reach {lookupd}")
         return found
 
     async def lookup(self, lookupd: Address, _topic: str, _access: Access) -> Answer:
@@ -42,12 +42,12 @@ class Lookupds:
             await asyncio.Event().wait()
         found = self.answers.get(lookupd)
         if found is None:
-            raise Disconnected(f"cannot reach {lookupd}")
+            raise ConnectionLost(f"cannot reach {lookupd}")
         return found
 
     async def register(self, lookupd: Address, _topic: str, _channel: str) -> None:
         if lookupd != self.leader:
-            raise Answered("E_FAILED_ON_NOT_LEADER", "")
+            raise ErrorFrame("E_FAILED_ON_NOT_LEADER", "")
         self.made.append(lookupd)
 
 
@@ -61,7 +61,7 @@ def directory(lookupds: Lookupds, *told: Address, clock: ManualClock | None = No
 
 
 async def test_those_that_are_listed_are_asked_as_well_and_the_leader_first(lookupds: Lookupds) -> None:
-    lookupds.lists = {A: Listed(("a:4161", "b:4161", "c:0"), "b:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161", "b:4161", "c:0"), "b:4161")}
     lookupds.answers = {A: Answer(partitions={}), B: Answer(channels=("mail",), partitions={"0": {"x": 1}})}
     found = directory(lookupds)
     assert await found.discover()
@@ -79,13 +79,13 @@ async def test_stock_nsqlookupds_list_none(lookupds: Lookupds) -> None:
 
 
 async def test_without_an_answer_what_was_listed_stays(lookupds: Lookupds) -> None:
-    lookupds.lists = {A: Listed(("a:4161", "b:4161"), "a:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161", "b:4161"), "a:4161")}
     found = directory(lookupds)
     await found.discover()
     lookupds.lists = {A: None, B: None}
     assert not await found.discover()
     assert (found.has_partitions, found.leader) == (True, A)
-    lookupds.lists = {A: None, B: Listed(("a:4161", "b:4161"), "b:4161")}
+    lookupds.lists = {A: None, B: LookupAddresses(("a:4161", "b:4161"), "b:4161")}
     assert await found.discover()  # by one that was listed before
     assert found.leader == B
 
@@ -93,12 +93,12 @@ async def test_without_an_answer_what_was_listed_stays(lookupds: Lookupds) -> No
 async def test_one_that_is_too_busy_to_list_is_not_taken_for_stock_nsq(
     lookupds: Lookupds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lookupds.lists = {A: Listed(("a:4161",), "a:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161",), "a:4161")}
     found = directory(lookupds)
     await found.discover()
 
-    async def busy(_: Address) -> Listed:
-        raise Answered("HTTP 429", "")
+    async def busy(_: Address) -> LookupAddresses:
+        raise ErrorFrame("HTTP 429", "")
 
     monkeypatch.setattr(lookupds, "listed", busy)
     assert not await found.discover()
@@ -126,7 +126,7 @@ async def test_one_that_fails_is_asked_twice_and_then_last_for_half_a_minute(loo
 
 
 async def test_a_late_one_is_waited_for_no_longer_than_a_moment_once_another_answered(lookupds: Lookupds) -> None:
-    lookupds.lists = {A: Listed(("a:4161", "b:4161"), "a:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161", "b:4161"), "a:4161")}
     lookupds.answers, lookupds.late = {A: Answer()}, {B}
     found = directory(lookupds)
     await found.discover()
@@ -143,15 +143,15 @@ async def test_none_at_all_is_no_answer(lookupds: Lookupds) -> None:
 
 
 async def test_a_change_goes_to_whoever_leads_by_now(lookupds: Lookupds) -> None:
-    lookupds.lists = {A: Listed(("a:4161", "b:4161"), "a:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161", "b:4161"), "a:4161")}
     found = directory(lookupds)
-    with pytest.raises(Disconnected):
+    with pytest.raises(ConnectionLost):
         await directory(lookupds, C).register("orders", "mail")
     await found.discover()
     lookupds.leader = B
-    lookupds.lists = {A: Listed(("a:4161", "b:4161"), "b:4161")}
+    lookupds.lists = {A: LookupAddresses(("a:4161", "b:4161"), "b:4161")}
     await found.register("orders", "mail")
     assert lookupds.made == [B]
     lookupds.leader = C  # which none lists yet
-    with pytest.raises(Disconnected, match="b:4161 does not lead any more"):
+    with pytest.raises(ConnectionLost, match="b:4161 does not lead any more"):
         await found.register("orders", "mail")

@@ -6,7 +6,7 @@ import json
 
 from bus.domain.routing.answers import Answer, read_answer
 from bus.transports.nsq.config import Address
-from bus.transports.nsq.errors import Answered, Disconnected
+from bus.transports.nsq.errors import ConnectionLost, ErrorFrame
 from bus.transports.nsq.partitions.layout import Layout, Place, for_reading, for_writing, partition_of
 from bus.transports.nsq.partitions.order import disagreement, explained
 from bus.transports.nsq.partitions.publisher import spread
@@ -101,6 +101,6 @@ def test_a_topic_and_its_destination_have_to_agree() -> None:
 
 
 def test_a_refusal_is_explained_where_nsqd_does_not_say_what_to_do() -> None:
-    refusal = explained(Answered("E_SUB_ORDER_IS_MUST", "this topic is configured only allow ordered sub"))
+    refusal = explained(ErrorFrame("E_SUB_ORDER_IS_MUST", "this topic is configured only allow ordered sub"))
     assert "set the destination's ordering to key" in str(refusal)
-    assert explained(Disconnected("gone")) == "gone"
+    assert explained(ConnectionLost("gone")) == "gone"

@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 
 from bus.transports.nsq.config import Address, NsqConfig
-from bus.transports.nsq.errors import Disconnected
+from bus.transports.nsq.errors import ConnectionLost
 from bus.transports.nsq.lag import reading_of
-from bus.transports.nsq.lookup import Found, Lookup
+from bus.transports.nsq.lookup import FoundNode, Lookup
 from bus.transports.nsq.protocol.http import ChannelStats, NsqHttp, Peer, TopicStats
 from bus.transports.nsq.topology import Lane, Topology
 
@@ -26,7 +26,7 @@ class Answers:
     async def nodes(self, lookupd: Address) -> list[Peer]:
         found = self.table[lookupd]
         if found is None:
-            raise Disconnected(f"cannot reach {lookupd}")
+            raise ConnectionLost(f"cannot reach {lookupd}")
         return found
 
 
@@ -39,16 +39,16 @@ async def test_answers_are_united_and_the_last_good_ones_kept() -> None:
     lookup = Lookup([A, B], answers)
     answers.table = {A: [peer("one", ["orders"])], B: [peer("one", ["mails"]), peer("two", [])]}
     await lookup.poll()
-    both = {ONE: Found(4151, frozenset({"orders", "mails"})), TWO: Found(4151, frozenset())}
+    both = {ONE: FoundNode(4151, frozenset({"orders", "mails"})), TWO: FoundNode(4151, frozenset())}
     assert lookup.nodes == both
     assert lookup.troubles == {A: "", B: ""}
     answers.table[B] = None
     await lookup.poll()
-    assert lookup.nodes == {ONE: Found(4151, frozenset({"orders"}))}
+    assert lookup.nodes == {ONE: FoundNode(4151, frozenset({"orders"}))}
     assert lookup.troubles == {A: "", B: "cannot reach b:4161"}
     answers.table[A] = None
     await lookup.poll()
-    assert lookup.nodes == {ONE: Found(4151, frozenset({"orders"}))}
+    assert lookup.nodes == {ONE: FoundNode(4151, frozenset({"orders"}))}
     answers.table[B] = []
     await lookup.poll()
     assert lookup.nodes == {}

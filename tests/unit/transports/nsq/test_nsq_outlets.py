@@ -14,7 +14,7 @@ import pytest
 from bus.clock import SystemClock
 from bus.domain.message import encode_message
 from bus.ports.clock import Clock
-from bus.ports.transport import Outgoing
+from bus.ports.transport import OutgoingMessage
 from bus.testing.clock import ManualClock
 from bus.testing.writes import message
 from bus.transports.nsq.config import Address
@@ -137,7 +137,7 @@ async def test_what_is_too_large_is_told_though_an_nsqd_is_away(caplog: pytest.L
         running = asyncio.create_task(publisher.run())
         await asyncio.sleep(0)
         large = message(1, destination=TOPIC, body=b"x" * 2000, key="")
-        assert await publisher.publish(TOPIC, {0: Outgoing(large, encode_message(large))}) == set()
+        assert await publisher.publish(TOPIC, {0: OutgoingMessage(large, encode_message(large))}) == set()
         running.cancel()
         await asyncio.wait([running])
         await publisher.close()

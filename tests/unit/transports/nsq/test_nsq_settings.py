@@ -11,7 +11,7 @@ from bus.testing.writes import message
 from bus.transports.nsq import Compression, NsqConfig, parse_lookupd, parse_nsqd, parse_partitions
 from bus.transports.nsq.codec import HEADER, unwrap, wrap
 from bus.transports.nsq.config import Address, NsqdAddress
-from bus.transports.nsq.errors import Denied, NotNsq
+from bus.transports.nsq.errors import NotNsq, PermissionRefused
 from bus.transports.nsq.names import channel_of, topic_of
 from bus.transports.nsq.protocol import features
 
@@ -103,6 +103,6 @@ def test_an_answer_that_lacks_what_is_demanded_is_refused() -> None:
     assert features.read_answer(b'{"max_rdy_count": 7, "unknown": []}', NsqConfig()).max_rdy_count == 7
     with pytest.raises(NotNsq, match="does not negotiate"):
         features.read_answer(b"OK", NsqConfig())
-    with pytest.raises(Denied, match="asks for a secret"):
+    with pytest.raises(PermissionRefused, match="asks for a secret"):
         features.read_answer(b'{"auth_required": true}', NsqConfig())
     assert features.read_answer(b'{"auth_required": true}', NsqConfig(auth_secret="s")).auth_required

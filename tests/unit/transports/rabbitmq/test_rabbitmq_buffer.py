@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bus.testing.writes import message
-from bus.transports.rabbitmq.buffer import Buffer, Held, State
-from bus.transports.rabbitmq.settling import Settlement, Settling
+from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery, State
+from bus.transports.rabbitmq.settling import AckWindow, Settlement
 
 
 class Queue:
@@ -25,7 +25,7 @@ class Queue:
             number, suspect = self.waiting.pop(0)
             self.tags += 1
             self.unacked[self.tags] = number
-            self.buffer.put(Held(message(number), self, self.tags, suspect=suspect))
+            self.buffer.put(HeldDelivery(message(number), self, self.tags, suspect=suspect))
 
     def settle(self, tag: int) -> None:
         self.acked.append(self.unacked.pop(tag))
@@ -37,7 +37,7 @@ class Queue:
         self.tags = 0
 
 
-def numbers(entries: list[Held]) -> list[int]:
+def numbers(entries: list[HeldDelivery]) -> list[int]:
     return [int(entry.message.biz_id.removeprefix("order-")) for entry in entries]
 
 
@@ -134,7 +134,7 @@ class ShelfMachine(RuleBasedStateMachine):
         self.buffer = Buffer()
         self.queue = Queue(self.buffer)
         self.queue.waiting = [(n, False) for n in range(self.COUNT)]
-        self.held: list[Held] = []
+        self.held: list[HeldDelivery] = []
         self.finished: set[int] = set()
 
     @rule(count=st.integers(1, 5))
@@ -187,7 +187,7 @@ class SettlingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.settling = Settling()
+        self.settling = AckWindow()
         self.broker: set[int] = set()
         self.open: set[int] = set()
         self.tags = 0
@@ -230,7 +230,7 @@ TestSettlingMachine = SettlingMachine.TestCase
 
 
 def test_a_finished_beginning_takes_one_frame() -> None:
-    settling = Settling()
+    settling = AckWindow()
     for tag in range(1, 8):
         settling.delivered(tag)
     settling.finish([2, 1, 3, 6])

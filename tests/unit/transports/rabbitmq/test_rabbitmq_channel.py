@@ -9,7 +9,7 @@ from typing import Any
 
 from pamqp.commands import Basic
 
-from bus.sentences import Said
+from bus.sentences import AnyText
 from bus.transports.rabbitmq.channel import ConsumerChannel
 
 
@@ -32,7 +32,7 @@ class RawChannel:
 class BareSession:
     """A session whose broker always answers."""
 
-    async def call(self, _doing: Said, work: Coroutine[Any, Any, object], *, within: float) -> object:
+    async def call(self, _doing: AnyText, work: Coroutine[Any, Any, object], *, within: float) -> object:
         async with asyncio.timeout(within):
             return await work
 

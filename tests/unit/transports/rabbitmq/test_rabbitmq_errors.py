@@ -15,7 +15,7 @@ from aiormq.abc import DeliveredMessage
 from pamqp.header import ContentHeader
 
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.transports.rabbitmq.errors import REFUSALS, Missing, answering, translated
+from bus.transports.rabbitmq.errors import REFUSALS, QueueMissing, answering, translated
 
 
 def exceptions(module: ModuleType) -> list[type[Exception]]:
@@ -60,8 +60,8 @@ async def test_each_becomes_ours(kind: type[Exception]) -> None:
 
 def test_what_is_not_there_can_be_told_from_a_broker_that_is_away() -> None:
     gone = aiormq.exceptions.ChannelNotFoundEntity("NOT_FOUND - no queue")
-    assert isinstance(translated(gone, "asking"), Missing)
-    assert not isinstance(translated(aiormq.exceptions.ConnectionClosed("x"), "asking"), Missing)
+    assert isinstance(translated(gone, "asking"), QueueMissing)
+    assert not isinstance(translated(aiormq.exceptions.ConnectionClosed("x"), "asking"), QueueMissing)
 
 
 async def test_a_cancellation_that_nobody_asked_for_is_a_loss_of_the_connection() -> None:
