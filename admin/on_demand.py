@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bus.garbage import lasting
+from bus.gc_tuning import lasting
 
 
 class OnDemand:

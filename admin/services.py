@@ -29,8 +29,8 @@ from bus.cluster.finding_documents import FindingDocuments
 from bus.cluster.pipeline_documents import PipelineDocuments
 from bus.domain.destination import Ordering
 from bus.domain.ordering.reordering import check_reorder
+from bus.observing.cluster_status import ClusterStatus
 from bus.observing.configured import rulebook_of
-from bus.observing.observatory import ClusterStatus
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.login import Login

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from bus.sentences import AnyText, joined, localized
+from bus.localized_text import AnyText, joined, localized
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")

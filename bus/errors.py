@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 
 class BusError(Exception):

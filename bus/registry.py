@@ -14,9 +14,9 @@ from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.destination import Destination
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import NotFound
+from bus.localized_text import AnyText, localized
 from bus.ports.store import Document, DocumentStore
 from bus.security.secrets import SecretBox
-from bus.sentences import AnyText, localized
 from bus.stores.changed_documents import ChangedDocuments
 from bus.stores.snapshot import NOTE, PutBack, decode_note
 

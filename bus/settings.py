@@ -403,7 +403,7 @@ def load_settings(config: Path | None, overrides: dict[str, Any]) -> Settings:
     try:
         return Settings(**{**kept, **{key: value for key, value in overrides.items() if value is not None}})
     except ValidationError as error:
-        from bus.expectations import explain  # noqa: PLC0415 - only where something is wrong
+        from bus.settings_errors import explain  # noqa: PLC0415 - only where something is wrong
 
         raise ConfigurationError(explain(error, Settings, _TABLES), hint=_REFERENCE) from error
     except SettingsError as error:
@@ -427,7 +427,7 @@ def _refuse_unknown(environment: os._Environ[str]) -> None:
         if name.startswith(_PREFIX) and name not in known and not name.startswith(("BUS_TEST_", "BUS_PROOF_"))
     ]
     if wrong:
-        from bus.expectations import unknown  # noqa: PLC0415 - only where something is wrong
+        from bus.settings_errors import unknown  # noqa: PLC0415 - only where something is wrong
 
         told = (unknown(name, sorted(known), " in the environment") for name in wrong)
         raise ConfigurationError("; ".join(told), hint=_REFERENCE)

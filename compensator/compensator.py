@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from bus.cluster.waiting import ClusterBacklog
+from bus.async_helpers import first_of
+from bus.cluster.cluster_backlog import ClusterBacklog
 from bus.domain.delivery.delivery import Compensation, Delivery
 from bus.domain.delivery.leases import lease_time
 from bus.domain.message import Message, decode_message
@@ -26,7 +27,6 @@ from bus.registry import Registry
 from bus.telemetry import labels, metrics
 from bus.telemetry.outage import Outage
 from bus.transports.publishing import DestinationPublisher
-from bus.waits import first_of
 from compensator.believed import BelievedTime
 
 _log = logging.getLogger(__name__)

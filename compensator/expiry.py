@@ -9,9 +9,9 @@ from typing import Final
 from bus.domain.claim import IDEMPOTENCY
 from bus.domain.identity import id_floor
 from bus.domain.times import DAY, day_of
+from bus.localized_text import AnyText, listed, localized
 from bus.ports.clock import Clock
 from bus.ports.store import Store
-from bus.sentences import AnyText, listed, localized
 from bus.stores.rollups import RollupReader
 from bus.telemetry.outage import Outage
 from compensator.believed import BelievedTime

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from bus.bootstrap import Context, RoleServices
+from bus.cluster.cluster_backlog import ClusterBacklog
 from bus.cluster.handover import RemoteDispatching
-from bus.cluster.waiting import ClusterBacklog
 from bus.stores.cancellations import Cancellations
 from bus.transports.publishing import DestinationPublisher
 from compensator.cancellation import Cancellation

@@ -6,15 +6,15 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from bus.cluster.waiting import ClusterBacklog
+from bus.cluster.cluster_backlog import ClusterBacklog
 from bus.domain.delivery.delivery import Origin, untried_row
 from bus.domain.destination import Ordering
 from bus.domain.subscription import Subscription
 from bus.domain.times import SKEW
+from bus.localized_text import AnyText, listed, localized
 from bus.ports.clock import Clock
 from bus.ports.store import Store
 from bus.registry import Registry
-from bus.sentences import AnyText, listed, localized
 from bus.telemetry.outage import Outage
 from bus.transports.router import Lags, TransportRouter
 from compensator.believed import BelievedTime

@@ -18,7 +18,7 @@ from bus.ports.sampling import SAMPLE_HEADER
 from dispatcher.dependencies import Dependencies
 from dispatcher.exchange import Exchange, Load, PostResults
 from dispatcher.metrics import SubscriptionMetrics
-from dispatcher.pending import PendingDelivery
+from dispatcher.pending_deliveries import PendingDelivery
 from dispatcher.request import RequestMaker
 
 _RESPONSE_KEPT: Final = 4096

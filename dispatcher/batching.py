@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.delivery.batch import BATCH_BYTES, size_in_batch
 from bus.domain.subscription import Subscription
-from dispatcher.pending import PendingDeliveries, PendingDelivery
+from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery
 
 MOST_HELD: Final = 10_000
 """Messages that are held at once so that batches can fill."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus import garbage
+from bus import gc_tuning
 from bus.cluster.activity import Activity
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
@@ -112,7 +112,7 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             log = group.create_task(self._dependencies.outcomes.run())
             self._group = group
-            with garbage.lasting():
+            with gc_tuning.lasting():
                 await self.apply(catalog)
             await stopping.wait()
             async with self._changing:

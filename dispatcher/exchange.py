@@ -9,7 +9,7 @@ from bus.domain.delivery.delivery import Attempt, BatchMark
 from bus.domain.delivery.verdict import Answer
 from bus.domain.tracing.spans import StartedSpan
 from bus.ports.poster import OngoingPost, Poster, PostFailure, PostResult, Target
-from dispatcher.pending import PendingDelivery
+from dispatcher.pending_deliveries import PendingDelivery
 
 Load = Sequence[PendingDelivery]
 """The deliveries of one POST."""

@@ -13,7 +13,7 @@ from bus.domain.delivery.rate import TokenBucket
 from bus.domain.subscription import Subscription
 from bus.ports.slots import SlotPool
 from dispatcher.dependencies import Dependencies
-from dispatcher.pending import PendingDelivery
+from dispatcher.pending_deliveries import PendingDelivery
 from dispatcher.reminder import Reminder
 
 LOOK_AGAIN: Final = 0.2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from bus.async_helpers import first_of
 from bus.ports.clock import Clock
 from bus.ports.sampling import PERMIT_PATIENCE
-from bus.waits import first_of
 
 
 class SampleSlot:

@@ -21,16 +21,16 @@ from bus.domain.tracing.spans import PostSummary
 from bus.ports.poster import PostFailure, Trial
 from bus.ports.slots import OWN_SLOTS
 from bus.ports.transport import Consumer, Lag
+from dispatcher.already_delivered import AlreadyDelivered
 from dispatcher.attempt import AttemptMaker
 from dispatcher.batching import HELD_BYTES, Window, gather
-from dispatcher.delivered import AlreadyDelivered
 from dispatcher.dependencies import Dependencies
-from dispatcher.discarded import DiscardCheck
+from dispatcher.discard_check import DiscardCheck
 from dispatcher.exchange import Exchange, Load, PostResults
 from dispatcher.gate import LOOK_AGAIN, Gate, ProbeTurns
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.ordering.in_order import InOrder
-from dispatcher.pending import PendingDeliveries, PendingDelivery
+from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery
 from dispatcher.reminder import Reminder
 from dispatcher.sample_slot import SampleSlot
 

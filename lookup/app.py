@@ -16,9 +16,9 @@ from bus.telemetry import metrics
 from lookup.cluster import Cluster, message_of
 from lookup.lists import MERGED, ask_all
 from lookup.lookups import FRESH, Lookups
+from lookup.lru_cache import LruCache
 from lookup.nsqlookupd import VIA, LookupUnavailable, StreamedAnswer, passed_by
 from lookup.query import MalformedQuery, read_query
-from lookup.recent import LruCache
 from lookup.replies import Replies, accepts_version_1, answered, missing, refused
 from lookup.routing import Routing
 

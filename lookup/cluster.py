@@ -12,8 +12,8 @@ from urllib.parse import quote
 from bus.domain.routing.answers import Answer, Unreadable, opened, read_answer, union
 from bus.domain.routing.listlookup import PATH, LookupAddresses, read_listed
 from bus.domain.routing.rooms import Access
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, joined, localized
 from bus.transports.backoff import Backoff
 from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient, StreamedAnswer
 

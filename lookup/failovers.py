@@ -11,8 +11,8 @@ import msgspec
 
 from bus.domain.routing.failover import Failover, Phase
 from bus.errors import Conflict, NotFound
+from bus.localized_text import localized
 from bus.ports.store import Document
-from bus.sentences import localized
 from bus.stores.snapshot import Snapshot, read_kept
 from lookup.migrating.migrations import ensure_mark
 

@@ -13,8 +13,8 @@ from bus.domain.routing.answers import Unreadable, merge_lists, opened
 from bus.domain.routing.failover import Failover, Phase, begin_failover, following
 from bus.domain.times import format_time
 from bus.errors import Conflict
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, joined, localized
 from lookup.api import ApiAnswer, Change, read_as
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence

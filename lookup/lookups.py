@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from bus.domain.routing.answers import Answer, MergedAnswer, merge, union
 from bus.domain.routing.rooms import Route
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.telemetry import metrics
 from lookup.cluster import Cluster, all_of
+from lookup.lru_cache import LruCache
 from lookup.nsqlookupd import LookupUnavailable
 from lookup.query import Query
-from lookup.recent import LruCache
 from lookup.replies import STALE, Replies, answered, missing, refused
 
 _log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from bus.bootstrap import VERSION, Context, RoleServices
 from bus.cluster.lookup_calls import LOOKUP
 from bus.cluster.peer_app import PeerApp
 from bus.errors import ConfigurationError
+from bus.localized_text import AnyText, joined, localized
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
-from bus.sentences import AnyText, joined, localized
 from bus.stores.snapshot import Snapshot
 from bus.telemetry import metrics
 from lookup import failovers

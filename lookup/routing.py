@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bus.async_helpers import lasting
 from bus.domain.routing.failover import Failover, diverted
 from bus.domain.routing.rooms import LARGEST, Route, read_rooms
 from bus.errors import ConfigurationError
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized, text_of_error
-from bus.waits import lasting
 from lookup.cluster import Cluster
 from lookup.nsqlookupd import NsqlookupdClient
 

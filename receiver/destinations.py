@@ -5,8 +5,8 @@ from __future__ import annotations
 from bus.domain.destination import Destination
 from bus.domain.message import check_destination
 from bus.errors import InvalidDestination, InvalidMessage, StoreUnavailable
+from bus.localized_text import localized
 from bus.registry import Registry
-from bus.sentences import localized
 
 
 def find_destination(registry: Registry, code: str) -> Destination:

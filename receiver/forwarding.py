@@ -18,9 +18,9 @@ from bus.errors import BusError, PeerUnavailable, RefusedElsewhere, SpoolError, 
 from bus.http.draft import Draft
 from bus.http.messages import AcceptedMessage
 from bus.http.problem import Problem, problem_of
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.security.principals import Principal
-from bus.sentences import localized
 from bus.transports.chains.chains import Chains
 from receiver.duplicates import scope_of
 from receiver.ingest import Ingest

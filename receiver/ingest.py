@@ -23,6 +23,7 @@ from bus.domain.tracing import events as events_of
 from bus.errors import BusError, Conflict, InvalidMessage, PeerUnavailable, StoreUnavailable
 from bus.http.draft import Draft
 from bus.http.messages import AcceptedMessage
+from bus.localized_text import localized
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.events import Events
@@ -30,7 +31,6 @@ from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import NewRecord, Spool, Waiter
 from bus.registry import Registry
 from bus.security.principals import Principal
-from bus.sentences import localized
 from bus.telemetry import metrics
 from bus.telemetry.source_counters import SourceCounters
 from receiver.destinations import find_destination, no_producers

@@ -12,10 +12,10 @@ from bus.domain.ordering.chain import Lease, check_takeover
 from bus.errors import Conflict, InvalidMessage
 from bus.http.asgi import JSON, Receive, RequestRefused, Scope, Send, answer, encode, read_body, refusing
 from bus.http.problem import problem
+from bus.localized_text import localized
 from bus.registry import Registry
 from bus.security.keyring import Keyring
 from bus.security.origins import refuse_foreign_page
-from bus.sentences import localized
 from receiver.destinations import find_destination, no_producers
 
 PREFIX: Final = "/v1/producers"

@@ -12,12 +12,12 @@ from bus.domain.delivery.delivery import due_row
 from bus.domain.destination import Destination
 from bus.domain.message import Message, decode_message
 from bus.errors import StoreError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
 from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.ports.transport import OutgoingMessage
 from bus.registry import Registry
-from bus.sentences import AnyText, localized
 from bus.transports.publishing import DestinationPublisher
 from receiver.placement import PUBLISH
 

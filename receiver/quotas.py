@@ -12,7 +12,7 @@ from bus.errors import QuotaUsedUp
 from bus.ports.clock import Clock
 from bus.security.principals import Principal
 from receiver.placement import Place
-from receiver.turned_away import TurnedAway
+from receiver.throttled_sources import TurnedAway
 
 _LOOK_AGAIN: Final = 5.0
 _MOST: Final = 10_000

@@ -13,10 +13,10 @@ from bus.domain.claim import Claim, claim_of
 from bus.domain.message import Message, decode_message
 from bus.errors import BusError, PeerUnavailable
 from bus.http.draft import Draft
+from bus.localized_text import localized
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool, decoded
-from bus.sentences import localized
 from receiver.duplicates import IdempotencyKeys, RecentIds, Stored, content_of, name_of
 
 _LOOK_AGAIN: Final = 0.005

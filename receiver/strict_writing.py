@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from bus.domain.message import Message
 from bus.errors import BusError, NotLeader, TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 
 
 class StrictSenders(Protocol):

@@ -9,11 +9,11 @@ from fastapi import Request
 
 from admin.access.cookies import session_token
 from bus.errors import AccessDenied
+from bus.localized_text import localized
 from bus.security.keyring import Keyring
 from bus.security.origins import is_ours, refuse_foreign_page
 from bus.security.principals import Principal
 from bus.security.sessions import Session, Sessions
-from bus.sentences import localized
 
 CSRF_HEADER: Final = "x-csrf-token"
 BY_ITSELF: Final = "admin.by_itself"

@@ -9,11 +9,11 @@ from urllib.parse import parse_qs
 import msgspec
 
 from bus.errors import Conflict, NotFound
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 VIEWS: Final = "views"
 MOST_OF_ONE: Final = 100

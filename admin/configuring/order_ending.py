@@ -7,7 +7,7 @@ from typing import Final
 from bus.bootstrap import Context
 from bus.domain.destination import Destination, Ordering
 from bus.errors import InvalidMessage
-from bus.sentences import listed, localized
+from bus.localized_text import listed, localized
 
 _MOST_NAMED: Final = 3
 

@@ -26,10 +26,10 @@ from bus.domain.destination import Destination, check_removable, switched
 from bus.domain.ordering.combining import check_batch, check_order
 from bus.domain.subscription import Subscription
 from bus.errors import BusError, Conflict, InvalidMessage
+from bus.localized_text import localized
 from bus.registry import MOST_REMOVED, Preference, Rates
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 _YIELD_EVERY: Final = 100
 

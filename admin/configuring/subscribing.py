@@ -10,9 +10,9 @@ from bus.domain.delivery.filters import Filter
 from bus.domain.headers import check_headers
 from bus.domain.subscription import Secret, Subscription
 from bus.errors import InvalidMessage
+from bus.localized_text import text_of_error
 from bus.security.egress import EgressPolicy
 from bus.security.signatures import Signer, new_secret
-from bus.sentences import text_of_error
 
 AUTO: Final = "auto"
 

@@ -12,9 +12,9 @@ from pydantic import (
 )
 
 from admin.models.base import MOST_AT_ONCE, Body, Code, Whole
+from bus.localized_text import localized
 from bus.security.keyring import StoredUser
 from bus.security.passwords import LONGEST
-from bus.sentences import localized
 
 
 class KeyBody(Body):

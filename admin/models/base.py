@@ -10,7 +10,7 @@ from bus.domain.durations import parse_duration
 from bus.domain.message import check_destination
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidDestination
-from bus.sentences import localized
+from bus.localized_text import localized
 
 MAX_BODY = 16 * 2**20
 MOST_AT_ONCE = 1_000_000

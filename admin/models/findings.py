@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, model_validator
 from admin.models.base import Body, Code, Time, Whole
 from bus.domain.health.findings import MOST_TOLD, Deviation, Deviations, Metric, Proof, Shortfall
 from bus.domain.times import parse_time
-from bus.sentences import localized
+from bus.localized_text import localized
 
 Name = Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")]
 Figure = Annotated[StrictFloat, Field(ge=0)]

@@ -16,7 +16,7 @@ from admin.models.base import Body
 from admin.models.selection import SelectionBody
 from bus.domain.identity import parse_id
 from bus.domain.texts import LONGEST_TEXT
-from bus.sentences import localized
+from bus.localized_text import localized
 
 OutcomeName = Literal["waiting", "delivered", "discarded", "failed", "skipped", "missing", "canceled"]
 

@@ -18,7 +18,7 @@ from bus.domain.searching.conditions import StatusClass, parse_header, parse_pat
 from bus.domain.searching.selection import Selection
 from bus.domain.times import parse_time
 from bus.domain.tracing.signature import MOST_CHARACTERS
-from bus.sentences import localized
+from bus.localized_text import localized
 
 
 def _header(value: str) -> str:

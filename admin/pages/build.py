@@ -12,8 +12,8 @@ from fastapi import FastAPI, Request, Response
 from nicegui import Client, core, ui
 
 import admin.pages.views
+from admin.pages.api_error import ApiError
 from admin.pages.frame import serve_pages
-from admin.pages.refused import ApiError
 from admin.pages.socket_owner import bind_sockets
 from admin.pages.unopened import await_socket
 

@@ -12,12 +12,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.access.cookies import session_token
 from admin.access.identity import BY_ITSELF, CSRF_HEADER
-from admin.pages.refused import ApiError
+from admin.pages.api_error import ApiError
 from admin.pages.shared_answers import SharedAnswers
 from bus.errors import BusError
 from bus.http.problem import problem_of
+from bus.localized_text import LocalizedText, localized
 from bus.security.sessions import csrf_of
-from bus.sentences import LocalizedText, localized
 
 _PASSED_ON: Final = ("authorization", "cookie", "host", "user-agent", "x-forwarded-for")
 View = TypeVar("View")

@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 from fastapi import Request, Response
 from nicegui import ui
 
+from admin.pages.api_error import ApiError
 from admin.pages.assets import WORKER, url_of
 from admin.pages.parts.notes import refusal, tell
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.unopened import await_socket
 from admin.pages.viewer import LANGUAGE, THEME, Viewer
 from admin.pages.words import LANGUAGES
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 Build = Callable[[Viewer], Awaitable[Response | None]]
 _BUILT_WITHIN: Final = 20.0

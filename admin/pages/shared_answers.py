@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Final, TypeVar
 
-from admin.pages.refused import ApiError
+from admin.pages.api_error import ApiError
 
 GOOD_FOR: Final = 1.0
 """For how many seconds an answer is good."""

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin.on_demand import OnDemand
 from admin.services import AdminServices
-from bus.garbage import lasting
+from bus.async_helpers import first_of
+from bus.gc_tuning import lasting
 from bus.http.asgi import Refusal
 from bus.http.problem import problem
-from bus.waits import first_of
 
 ROOT: Final = "/admin"
 _OPENED_WITHIN: Final = 30.0

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fastapi import Request
 
+from admin.pages.api_error import ApiError
 from admin.pages.calls import Api
-from admin.pages.refused import ApiError
 from admin.pages.words import LANGUAGES, Words, words_of
 from bus.domain.delivery.reasons import reason_of
 from bus.domain.times import DAY, format_time, parse_time
 from bus.errors import AccessDenied
+from bus.localized_text import AnyText, LocalizedText
 from bus.security.principals import Principal
-from bus.sentences import AnyText, LocalizedText
 
 LANGUAGE: Final = "bus_language"
 THEME: Final = "bus_theme"

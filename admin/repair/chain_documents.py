@@ -12,8 +12,8 @@ from bus.domain.ordering.chain import Chain
 from bus.domain.ordering.document import COLLECTION, decode_chain, encode_chain
 from bus.domain.ordering.effects import KnownChain
 from bus.errors import Conflict, StoreUnavailable
+from bus.localized_text import localized
 from bus.ports.store import DocumentStore
-from bus.sentences import localized
 
 _PATIENCE: Final = 3.0
 _TRIES: Final = 20

@@ -17,12 +17,12 @@ from bus.domain.texts import check_ascii, check_text
 from bus.domain.times import DAY
 from bus.domain.tracing import events as events_of
 from bus.errors import Conflict, InvalidMessage, NotFound
+from bus.localized_text import localized, text_of_error
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import Document, Store
 from bus.registry import Registry
-from bus.sentences import localized, text_of_error
 
 EDITS: Final = "edits"
 DUE_WORK: Final = "store"

@@ -12,10 +12,10 @@ from bus.domain.subscription import Subscription
 from bus.domain.tracing import events as events_of
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import NotFound
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.events import Events
 from bus.ports.store import Store
-from bus.sentences import localized
 from bus.stores.rollups import Rollups
 
 

@@ -17,8 +17,8 @@ import msgspec
 from bus.domain.identity import id_time
 from bus.domain.searching.selection import Selection
 from bus.errors import Conflict, NotFound
+from bus.localized_text import localized
 from bus.ports.store import DocumentWrite, Store
-from bus.sentences import localized
 
 JOBS: Final = "resends"
 ITEMS: Final = "resend-items"

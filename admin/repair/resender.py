@@ -11,10 +11,10 @@ from bus.domain.delivery.reasons import RESENT
 from bus.domain.message import Message, encode_message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import Conflict, NotFound
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentWrite, Store
 from bus.registry import Registry
-from bus.sentences import localized
 
 HAND_OVER: Final = 0
 """Generation of a target that is not resent: a pending delivery, on no transport, goes to a dispatcher as it is."""

@@ -17,9 +17,9 @@ from bus.domain.identity import id_time, new_id
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict, NotFound, StoreError, StoreUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentWrite, Store
-from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 _AFTER_FAILURE: Final = 1.0

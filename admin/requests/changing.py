@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from admin.services import AdminServices
 from bus.errors import Conflict, TransportRefused
-from bus.sentences import localized
+from bus.localized_text import localized
 
 Stored = TypeVar("Stored")
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from admin.models.configuration import ExponentialBody
 from bus.errors import BusError
 from bus.http.problem import CONTENT_TYPE, FAILED, REPORT_IT, Problem, failure, headers_of, problem, problem_of
-from bus.sentences import N_, AnyText, LocalizedText, localized, localized_text_of, text_of_error
+from bus.localized_text import N_, AnyText, LocalizedText, localized, localized_text_of, text_of_error
 
 HANDLED = (BusError, RequestValidationError, HTTPException, Exception)
 # What is said of a value by the error type of the library that checks it.

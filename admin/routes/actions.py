@@ -16,8 +16,8 @@ from admin.models.base import Code
 from admin.models.responses.configuration import DestinationActionsView, SubscriptionActionsView, VerdictView
 from bus.domain.destination import TransportName, check_removable
 from bus.errors import BusError
+from bus.localized_text import localized_text_of
 from bus.security.keys import Action
-from bus.sentences import localized_text_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 Check = Callable[[], object]

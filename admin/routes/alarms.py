@@ -22,8 +22,8 @@ from bus.domain.health.rulebook import RULES, TIMES
 from bus.domain.identity import new_id
 from bus.errors import Conflict, InvalidMessage, NotFound, PeerUnavailable
 from bus.http.openapi import refusals
+from bus.localized_text import localized, localized_text_of
 from bus.security.principals import Principal
-from bus.sentences import localized, localized_text_of
 
 router = APIRouter(tags=["alarms"], route_class=AuditedRoute)
 _TRIED_WITHIN: Final = 40.0

@@ -23,8 +23,8 @@ from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order
 from bus.errors import NotFound
+from bus.localized_text import localized
 from bus.security.audit_log import AuditQuery
-from bus.sentences import localized
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _PLACEHOLDER: Final = "SIGNATURE"

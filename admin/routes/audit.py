@@ -14,8 +14,8 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
+from bus.localized_text import localized
 from bus.security.audit_log import AuditQuery
-from bus.sentences import localized
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 

@@ -13,7 +13,7 @@ from admin.models.base import Code, optional_time
 from admin.models.responses.base import Listing, encoded
 from admin.models.responses.conditions import ConditionView
 from bus.domain.health.conditions import Condition
-from bus.sentences import localized_text_of
+from bus.localized_text import localized_text_of
 
 router = APIRouter(tags=["subscriptions"])
 

@@ -17,8 +17,8 @@ from admin.requests.audited import AuditedRoute, NotingDep, add_entry
 from admin.services import AdminServices
 from bus.domain.audit import Change
 from bus.errors import Conflict, StoreError, TransportRefused
+from bus.localized_text import localized
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 router = APIRouter(prefix="/configuration", tags=["configuration"], route_class=AuditedRoute)
 _ENTRIES_AT_ONCE: Final = 100

@@ -21,7 +21,7 @@ from admin.services import AdminServices
 from bus.domain.destination import Destination, check_removable, switched
 from bus.domain.ordering.combining import check_order
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 router = APIRouter(prefix="/destinations", tags=["destinations"], route_class=AuditedRoute)
 

@@ -21,7 +21,7 @@ from bus.domain.identity import new_id
 from bus.domain.searching.selection import Selection
 from bus.errors import InvalidMessage
 from bus.http.openapi import refusals
-from bus.sentences import listed, localized
+from bus.localized_text import listed, localized
 
 router = APIRouter(prefix="/discards", tags=["resends"], route_class=AuditedRoute)
 _PREVIEW: Final[Responses] = {200: {"description": "What a dry run counted", "model": PreviewView}}

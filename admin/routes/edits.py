@@ -20,7 +20,7 @@ from admin.showing.archives import missing
 from bus.domain.audit import sent
 from bus.domain.message import Message
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _JSON: Final = "application/json"

@@ -16,8 +16,8 @@ from bus.domain.times import format_time, parse_time
 from bus.domain.tracing.failures import FailureGroup, advice_on
 from bus.domain.tracing.signature import error_of, has_variable
 from bus.errors import InvalidMessage
+from bus.localized_text import localized, localized_text_of
 from bus.ports.store import MOST_GROUPS, TraceStore
-from bus.sentences import localized, localized_text_of
 
 router = APIRouter(tags=["failures"])
 

@@ -14,8 +14,8 @@ from bus.domain.audit import Entry
 from bus.domain.identity import id_time, parse_id
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
+from bus.localized_text import localized
 from bus.security.audit_log import AuditQuery
-from bus.sentences import localized
 
 router = APIRouter(tags=["audit"])
 _RESOURCE: Final = re.compile(r"destinations/([A-Za-z0-9_][A-Za-z0-9._-]{0,127})(/subscriptions/[A-Za-z0-9._-]{1,64})?")

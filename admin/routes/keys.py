@@ -15,9 +15,9 @@ from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.requests.changing import merged
 from bus.errors import NotFound
+from bus.localized_text import localized
 from bus.security.keyring import StoredKey
 from bus.security.keys import split_key
-from bus.sentences import localized
 
 router = APIRouter(prefix="/keys", tags=["keys"], route_class=AuditedRoute)
 

@@ -20,8 +20,8 @@ from admin.showing.views import Lineage, message_row, trace_view
 from bus.domain.identity import parse_id
 from bus.domain.tracing.trace import Trace
 from bus.errors import InvalidMessage
+from bus.localized_text import text_of_error
 from bus.security.principals import Principal
-from bus.sentences import text_of_error
 
 router = APIRouter(prefix="/messages", tags=["messages"], route_class=AuditedRoute)
 _BODIES: Final = download("The body; JSON where it is asked for `as=pretty`.", "*/*")

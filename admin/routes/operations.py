@@ -16,9 +16,9 @@ from admin.models.responses.operations import ClustersView, ClusterView, Consume
 from admin.requests.audited import AuditedRoute, NotingDep
 from admin.services import AdminServices
 from bus.bootstrap import Introspection
+from bus.localized_text import localized_text_of
 from bus.ports.spool import SpoolStats
 from bus.registry import Preference, Rates
-from bus.sentences import localized_text_of
 
 router = APIRouter(tags=["operations"], route_class=AuditedRoute)
 

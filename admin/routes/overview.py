@@ -37,9 +37,9 @@ from bus.domain.health.vitals import SpoolFigures
 from bus.domain.statistics.series import Figures
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
-from bus.observing.observatory import Rates, StatusSnapshot, breakers
+from bus.localized_text import localized_text_of
+from bus.observing.cluster_status import Rates, StatusSnapshot, breakers
 from bus.security.principals import Principal
-from bus.sentences import localized_text_of
 
 router = APIRouter(tags=["operations"])
 _NONE: Final = Backlog(0, None)

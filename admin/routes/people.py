@@ -17,8 +17,8 @@ from admin.requests.changing import merged
 from admin.routes.sessions import login_of
 from admin.services import AdminServices
 from bus.errors import Conflict, InvalidMessage, NotFound
+from bus.localized_text import localized
 from bus.security.keyring import StoredUser
-from bus.sentences import localized
 
 router = APIRouter(prefix="/users", tags=["users"], route_class=AuditedRoute)
 

@@ -14,8 +14,8 @@ from bus.domain.pipelines import Job, RunRequest
 from bus.domain.times import format_time
 from bus.errors import Conflict, NotFound
 from bus.http.openapi import refusals
+from bus.localized_text import localized
 from bus.security.keys import Action
-from bus.sentences import localized
 
 router = APIRouter(prefix="/pipeline", tags=["pipeline"], route_class=AuditedRoute)
 

@@ -32,7 +32,7 @@ from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import BreakerFigures, Orphan, WorkerFigures
 from bus.domain.times import format_time
 from bus.errors import NotFound
-from bus.sentences import localized, localized_text_of
+from bus.localized_text import localized, localized_text_of
 
 router = APIRouter(tags=["operations"])
 

@@ -19,8 +19,8 @@ from bus.domain.headers import own_headers
 from bus.domain.identity import new_id
 from bus.domain.message import Message, check_size
 from bus.errors import InvalidMessage
+from bus.localized_text import localized, text_of_error
 from bus.ports.sampling import SampleResult
-from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 _JSON: Final = "application/json"

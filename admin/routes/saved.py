@@ -15,8 +15,8 @@ from admin.models.responses.base import Listing
 from admin.requests.audited import AuditedRoute
 from bus.domain.times import format_time
 from bus.errors import InvalidMessage
+from bus.localized_text import localized
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 router = APIRouter(prefix="/views", tags=["views"], route_class=AuditedRoute)
 

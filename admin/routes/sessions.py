@@ -16,13 +16,13 @@ from admin.requests.audited import AuditedRoute
 from admin.services import AdminServices
 from bus.errors import AccessDenied, Conflict, InvalidMessage
 from bus.http.openapi import refusals
+from bus.localized_text import localized, text_of_error
 from bus.security.keyring import StoredUser
 from bus.security.keys import Action
 from bus.security.login import new_device
 from bus.security.passwords import check_password
 from bus.security.principals import Principal
 from bus.security.sessions import Session
-from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/session", tags=["session"], route_class=AuditedRoute)
 Somebody = Annotated[Principal, Depends(who)]

@@ -16,7 +16,7 @@ from bus.domain.statistics.rollup import LONGEST, MINUTE, Resolution, resolution
 from bus.domain.statistics.series import NAMES, Figures, Series, SeriesGrouping, series_of
 from bus.domain.times import format_time, parse_time
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 router = APIRouter(tags=["stats"])
 _HOUR: Final = 60 * MINUTE

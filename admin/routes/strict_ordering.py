@@ -25,7 +25,7 @@ from bus.domain.ordering.deciding import (
     segment_of,
 )
 from bus.errors import Conflict
-from bus.sentences import localized
+from bus.localized_text import localized
 
 router = APIRouter(prefix="/destinations/{code}/ordering", tags=["ordering"], route_class=AuditedRoute)
 _FORCE: Final = localized("remove it all the same only if it is lost for good: {option}", option="force")

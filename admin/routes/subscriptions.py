@@ -21,10 +21,10 @@ from bus.domain.ordering.combining import check_batch
 from bus.domain.searching.masking import MASK
 from bus.domain.subscription import Subscription
 from bus.errors import Conflict, InvalidMessage
+from bus.localized_text import localized, text_of_error
 from bus.security.keys import Action
 from bus.security.principals import Principal
 from bus.security.signatures import new_secret
-from bus.sentences import localized, text_of_error
 
 router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscriptions"], route_class=AuditedRoute)
 

@@ -22,7 +22,7 @@ from bus.cluster.report import Answer
 from bus.domain.destination import Destination, FormerTransport, TransportName, is_drained
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.times import format_time
-from bus.sentences import AnyText, joined, localized, localized_text_of
+from bus.localized_text import AnyText, joined, localized, localized_text_of
 
 router = APIRouter(prefix="/destinations/{code}", tags=["destinations"])
 _DIRECT_QUEUE = "direct"

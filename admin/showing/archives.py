@@ -10,8 +10,8 @@ from bus.domain.identity import id_time
 from bus.domain.times import DAY, day_of, format_time
 from bus.domain.tracing.partition import PartitionLabel
 from bus.errors import NotFound
+from bus.localized_text import localized
 from bus.ports.store import DocumentStore
-from bus.sentences import localized
 
 ARCHIVED: Final = "archived"
 _SOMEWHERE: Final = "LAKE"

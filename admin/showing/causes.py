@@ -15,8 +15,8 @@ from bus.domain.health.facts import Lane
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import Trace
+from bus.localized_text import localized
 from bus.observing.reading import CachedCall
-from bus.sentences import localized
 
 
 class _DispatcherReport(NamedTuple):

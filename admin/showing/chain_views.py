@@ -19,8 +19,8 @@ from bus.domain.destination import Destination
 from bus.domain.ordering.chain import Chain, Lease, Segment
 from bus.domain.ordering.obstacles import BRING_BACK
 from bus.domain.times import format_time
+from bus.localized_text import AnyText, localized, localized_text_of
 from bus.security.principals import Principal
-from bus.sentences import AnyText, localized, localized_text_of
 
 
 def order_view(orders: StrictOrders, found: StrictOrder, principal: Principal) -> StrictOrderView:

@@ -12,9 +12,9 @@ from bus.domain.health.alarm import Alarm
 from bus.domain.health.channels import Silence, is_silenced
 from bus.domain.health.incidents import Incident, RaisedAlarm
 from bus.domain.times import format_time
+from bus.localized_text import localized_text_of
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import localized_text_of
 
 
 def cure_views(under_way: UnderWay, alarm: Alarm | RaisedAlarm, principal: Principal) -> list[CureView]:

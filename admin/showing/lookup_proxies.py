@@ -11,8 +11,8 @@ from bus.cluster.lookup_calls import LOOKUP, ROLE, LookupAnswer, LookupCall
 from bus.cluster.member import Member
 from bus.errors import BusError, NotFound, PeerUnavailable, RefusedElsewhere
 from bus.http.problem import Problem
+from bus.localized_text import localized
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 _FIRST_REFUSAL: Final = 400
 

@@ -14,9 +14,9 @@ from bus.domain.searching.masking import MaskRules, Unmaskable, masking
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import AccessDenied
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.security.keys import Action
 from bus.security.principals import Principal
-from bus.sentences import AnyText, localized, text_of_error
 
 _NOTHING: Final = MaskRules()
 _AT_ONCE: Final = 65_536  # bytes of a body that is masked on the event loop; larger ones in a thread

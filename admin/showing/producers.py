@@ -15,7 +15,7 @@ from bus.cluster.report import Answer
 from bus.domain.health.rules.producers import MAKE_ROOM, SEND_AGAIN
 from bus.domain.health.vitals import ProducerFigures, RejectedFigures, TurnedAwayFigures
 from bus.domain.times import format_time
-from bus.sentences import localized, localized_text_of
+from bus.localized_text import localized, localized_text_of
 
 # What is known of a producer, and by which process.
 _Heard = tuple[ProducerFigures, str]

@@ -14,8 +14,8 @@ from bus.domain.destination import Destination, Ordering
 from bus.domain.ordering.chain import Chain, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, Obstacle, no_chain, obstacles
 from bus.errors import InvalidMessage, StoreError
+from bus.localized_text import AnyText, LocalizedText, localized
 from bus.ports.broker_group import BrokerGroup
-from bus.sentences import AnyText, LocalizedText, localized
 from bus.transports.chains.condition import group_state
 
 

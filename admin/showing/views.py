@@ -33,7 +33,7 @@ from bus.domain.replay import Replay
 from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import DeliveryTrace, Trace, attempts_in_order, attempts_of, next_attempt_at
-from bus.sentences import localized_text_of
+from bus.localized_text import localized_text_of
 
 _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 

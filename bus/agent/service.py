@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Final, NamedTuple
 
-from bus import garbage
+from bus import gc_tuning
 from bus.agent.admission import Admission
 from bus.agent.app import AgentApp
 from bus.agent.condition import Condition
@@ -119,7 +119,7 @@ async def _serve(
             server = _server(options, intake, Condition(bus, options))
             serving = group.create_task(server.serve(sockets=list(listeners)))
             await server.serves.wait()
-            garbage.settle()
+            gc_tuning.settle()
             announce(_announcement(options, listeners))
             await stop.wait()
             _log.info("stopping: requests in flight are answered, what is not sent by then stays on disk")

@@ -4,8 +4,8 @@ from bus.bootstrap.brokers import open_health
 from bus.bootstrap.common import SharedResources
 from bus.bootstrap.context import Context
 from bus.bootstrap.introspection import Introspection
-from bus.bootstrap.offers import Asgi, Fill, RoleServices, offers_of
 from bus.bootstrap.opening import VERSION, check_settings, introspect, open_context, open_offline_keyring
+from bus.bootstrap.role_services import Asgi, Fill, RoleServices, offers_of
 from bus.bootstrap.roles import ROLES, Role, Service, compose, load_roles
 from bus.bootstrap.store import embedded
 

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Mapping
 
 from bus.bootstrap.context import Context
-from bus.bootstrap.offers import RoleServices
+from bus.bootstrap.role_services import RoleServices
 from bus.domain.delivery.delivery import decode_outcome
 from bus.domain.lanes import STORE
 from bus.domain.message import decode_message
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.spool import Spool
 from bus.ports.store import Store
 from bus.registry import Registry
-from bus.sentences import localized
 from bus.stores.budget import Budget
 from bus.stores.feed import Source, StoreFeed
 from bus.stores.own_events import OwnEvents

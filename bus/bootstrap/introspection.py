@@ -10,14 +10,14 @@ from typing import Any, Final
 import msgspec
 
 from bus.bootstrap.context import Context
-from bus.bootstrap.offers import RoleServices
+from bus.bootstrap.role_services import RoleServices
 from bus.cluster.activity import Activities
+from bus.cluster.cluster_backlog import figures
 from bus.cluster.member import Member
 from bus.cluster.report import Lane, Report, Reports
 from bus.cluster.sampling import Sampler
-from bus.cluster.waiting import figures
 from bus.domain.health.vitals import WorkerFigures
-from bus.sentences import AnyText, localized_text_of
+from bus.localized_text import AnyText, localized_text_of
 
 _PUBLISHER: Final = "receiver"
 _BREAKERS_TOLD: Final = 100

@@ -23,20 +23,20 @@ from bus.bootstrap.events import check_events, open_events
 from bus.bootstrap.feeding import make_feed
 from bus.bootstrap.identity import claim_name, former_of, gone_from
 from bus.bootstrap.introspection import Introspection
-from bus.bootstrap.offers import RoleServices, offers_of
 from bus.bootstrap.restored import refuse_half_restored
+from bus.bootstrap.role_services import RoleServices, offers_of
 from bus.bootstrap.spans import check_spans, open_spans
 from bus.bootstrap.spools import open_spools
 from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
+from bus.cluster.cluster_backlog import holds_any, unstored
 from bus.cluster.configuration import ConfigurationFollower
 from bus.cluster.handover import HandoverPublisher
-from bus.cluster.kept import ViewsFile
 from bus.cluster.leaders import Leaders
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
 from bus.cluster.peers import LONGEST_ANSWER, PeerKey, Peers
-from bus.cluster.waiting import holds_any, unstored
+from bus.cluster.saved_views import ViewsFile
 from bus.cluster.writing_again import WritingAgain
 from bus.domain.catalog import Catalog
 from bus.domain.ordering.chain import Role

@@ -7,9 +7,9 @@ from typing import Final
 
 from bus.bootstrap.brokers import open_groups
 from bus.clock import SystemClock
+from bus.localized_text import AnyText, localized
 from bus.ports.broker_group import BrokerGroup
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.settings import Settings
 from bus.transports.quarantine import NoQuarantine
 

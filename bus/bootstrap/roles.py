@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from bus.bootstrap.context import Context
 from bus.bootstrap.feeding import FeedService
-from bus.bootstrap.offers import RoleServices
+from bus.bootstrap.role_services import RoleServices
 from bus.errors import ConfigurationError
 
 ROLES: Final = ("dispatcher", "receiver", "compensator", "admin", "alarms")

@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
-from bus.nearest import did_you_mean
 from bus.network.error_texts import error_text
 from bus.network.names import is_http_url
+from bus.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import httpx

@@ -12,8 +12,8 @@ import msgspec
 
 from bus.errors import ConfigurationError
 from bus.files import write_whole
-from bus.nearest import did_you_mean
 from bus.network.names import is_http_url
+from bus.suggestions import did_you_mean
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -128,7 +128,7 @@ def _names(text: str, known: Sequence[str]) -> list[str]:
     asked = list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in asked:
         if name not in known:
-            from bus.nearest import did_you_mean  # noqa: PLC0415 - only where something is wrong
+            from bus.suggestions import did_you_mean  # noqa: PLC0415 - only where something is wrong
 
             meant = did_you_mean(name, known)
             reason = f"there is no column {name!r};{' ' * bool(meant)}{meant}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from bus.client.network.straight import DirectSend
+from bus.client.network.direct_send import DirectSend
 from bus.client.options import Options, PreparedMessage, WallAndMonotonic
 from bus.client.outbox import STARTING, Leftovers, Outbox, record_of
 from bus.client.producers.lease import LeaseRequest

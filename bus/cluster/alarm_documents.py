@@ -10,8 +10,8 @@ import msgspec
 from bus.domain.health.channels import Silence
 from bus.domain.health.incidents import Acknowledgement, Incident
 from bus.errors import InvalidMessage, NotFound
+from bus.localized_text import AnyText, localized
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import AnyText, localized
 
 WATCHER: Final = "alarms"
 """The role of processes that watch for alarms."""

@@ -7,10 +7,10 @@ import logging
 from collections import deque
 from typing import Final, Protocol
 
+from bus.async_helpers import first_of
 from bus.cluster.members import Members
 from bus.errors import StoreError
 from bus.ports.clock import Clock
-from bus.waits import first_of
 
 CONFIRMED_WITHIN: Final = 2.0
 """Seconds after which a change is answered, also when a process has not confirmed it."""

@@ -20,9 +20,9 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
 from bus.ports.transport import OutgoingMessage
-from bus.sentences import AnyText, localized
 
 _log = logging.getLogger(__name__)
 Item = TypeVar("Item")

@@ -16,9 +16,9 @@ from bus.cluster.members import Members
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Ordering
 from bus.errors import Conflict, StoreError
+from bus.localized_text import AnyText, listed, localized
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import AnyText, listed, localized
 
 _log = logging.getLogger(__name__)
 COLLECTION: Final = "leaders"

@@ -18,7 +18,7 @@ from bus.domain.health.vitals import (
     StoreFigures,
     TurnedAwayFigures,
 )
-from bus.sentences import AnyText, LocalizedText
+from bus.localized_text import AnyText, LocalizedText
 
 COLLECTION = "members"
 

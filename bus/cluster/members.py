@@ -13,9 +13,10 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from bus.cluster.kept import SavedViews
+from bus.async_helpers import first_of
 from bus.cluster.lease import ENDED, PROMISE_LASTS, Lease, Promise, Question, has_majority
 from bus.cluster.member import COLLECTION, Member
+from bus.cluster.saved_views import SavedViews
 from bus.cluster.unreachable import (
     MissingDispatcher,
     UnreadableDocument,
@@ -29,10 +30,9 @@ from bus.domain.delivery.shares import Shares, View
 from bus.domain.health.vitals import UnreachableProcess
 from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import AnyText, localized
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _INTERVAL: Final = 1.0

@@ -16,10 +16,10 @@ import msgspec
 from bus.cluster.lease import Promise, Question
 from bus.cluster.member import Member
 from bus.errors import Conflict, EgressDenied, PeerUnavailable, StoreError
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.poster import Poster, PostFailure, PostResult, Target
 from bus.ports.store import DocumentStore
-from bus.sentences import localized
 
 PREFIX: Final = "/internal/v1"
 MESSAGES: Final = f"{PREFIX}/messages"

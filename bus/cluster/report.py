@@ -13,7 +13,7 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
 from bus.domain.health.vitals import BreakerFigures, Orphan, ProducerFigures, WorkerFigures
 from bus.errors import PeerUnavailable
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 
 REPORT: Final = f"{PREFIX}/report"
 _PATIENCE: Final = 2.0

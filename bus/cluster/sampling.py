@@ -12,8 +12,8 @@ from bus.cluster.members import Members
 from bus.cluster.peers import PREFIX, Peers
 from bus.domain.message import Message, decode_message, encode_message
 from bus.errors import PeerUnavailable
+from bus.localized_text import AnyText, localized
 from bus.ports.sampling import PERMIT_PATIENCE, SamplePoster, SampleResult
-from bus.sentences import AnyText, localized
 
 SAMPLE: Final = f"{PREFIX}/sample"
 _SLACK: Final = 2.0

@@ -12,7 +12,7 @@ from bus.domain.delivery.quota import DEFAULT_SHARE
 from bus.domain.message import DEFAULT_MAX_BYTES
 from bus.domain.times import DAY
 from bus.errors import Conflict
-from bus.sentences import localized
+from bus.localized_text import localized
 
 FORMER_KEPT: Final = DAY
 

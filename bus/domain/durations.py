@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PATTERN: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h|d)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 FALLBACK: Final = "bus-fallback"
 """Of a batch whose messages come straight over the network, since their producer's disk refused them."""

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bus.errors import InvalidDestination, MessageTooLarge
-from bus.sentences import localized
+from bus.localized_text import localized
 
 DEFAULT_MAX_BYTES: Final = 1_048_576
 _CODE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 EVERY_KEY: Final = "#"
 _PATTERN: Final = re.compile(r"(?:[A-Za-z0-9_-]+|\*|#)(?:\.(?:[A-Za-z0-9_-]+|\*|#))*")

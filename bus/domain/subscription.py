@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.delivery.retry import RetryPolicy
 from bus.domain.times import format_time
-from bus.sentences import N_, localized
+from bus.localized_text import N_, localized
 
 DEFAULT_STUCK_AFTER = 300_000
 LONGEST_TIMEOUT: Final = 600_000

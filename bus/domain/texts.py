@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 LONGEST_TEXT: Final = 512
 _SHOWN: Final = 80

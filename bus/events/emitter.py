@@ -7,15 +7,15 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from bus.async_helpers import first_of
 from bus.domain.tracing.events import BLOCK_EVENTS, TraceEvent
 from bus.errors import EventsUnavailable
 from bus.events.gathering import EventBuffer
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
 from bus.ports.events import EventSink, SealedBlock
-from bus.sentences import AnyText, localized
 from bus.telemetry import metrics
 from bus.telemetry.outage import Outage
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _CLOSED_EVERY: Final = 1.0

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
+from bus.localized_text import localized
 from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.ports.events import SealedBlock
-from bus.sentences import localized
 from bus.telemetry import metrics
 
 _CLOSE_WITHIN = 2.0

@@ -20,8 +20,8 @@ from weakref import WeakSet
 from bus.domain.tracing.events import count_events
 from bus.errors import EventsUnavailable
 from bus.files import make_directory
+from bus.localized_text import localized
 from bus.ports.events import SealedBlock
-from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 OPEN: Final = ".open"

@@ -30,7 +30,7 @@ from bus.errors import (
     TransportError,
     TransportRefused,
 )
-from bus.sentences import localized
+from bus.localized_text import localized
 
 CONTENT_TYPE: Final = "application/problem+json"
 _HEADERS: Final = {

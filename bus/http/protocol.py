@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from bus.http import heads
 from bus.http.asgi import Field, Refusal
-from bus.http.corked import CorkedTransport
+from bus.http.corked_transport import CorkedTransport
 from bus.http.endpoint import Endpoint, Exchange, RequestHandler, refusal_of
 from bus.http.framing import closing, unchunked
 from bus.http.pacing import PacedFlow

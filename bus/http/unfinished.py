@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bus.http.corked import CorkedTransport
+from bus.http.corked_transport import CorkedTransport
 
 MOST_UNREAD: Final = 65_536
 """Bytes of a request that are read, and dropped, once it is answered."""

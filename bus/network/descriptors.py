@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 
 _log = logging.getLogger(__name__)
 _OTHERS: Final = 128  # files, and connections to brokers, stores and other processes

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
-from bus.sentences import N_, AnyText, LocalizedText, localized
+from bus.localized_text import N_, AnyText, LocalizedText, localized
 
 
 class Phase(enum.StrEnum):

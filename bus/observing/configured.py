@@ -11,7 +11,7 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel, QuietHours
 from bus.domain.health.rulebook import RULES, TIMES, Change, Rulebook
 from bus.errors import ConfigurationError
-from bus.sentences import localized, text_of_error
+from bus.localized_text import localized, text_of_error
 from bus.settings import AlarmChannel, AlarmRule, Settings
 
 _SEE: Final = localized("see docs/alarms.md")

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
+from bus.localized_text import AnyText
 from bus.ports.transport import Consumer, Lag
-from bus.sentences import AnyText
 
 
 class GroupStatus(NamedTuple):

@@ -19,7 +19,7 @@ from bus.domain.tracing.failures import Failures
 from bus.domain.tracing.partition import PartitionLabel
 from bus.domain.tracing.trace import Trace
 from bus.errors import Conflict
-from bus.sentences import localized
+from bus.localized_text import localized
 
 MOST_GROUPS: Final = 1_000
 MOST_KEYS: Final = 1_000

@@ -11,8 +11,8 @@ from bus.domain.health.progress import Progress
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
+from bus.localized_text import AnyText
 from bus.ports.spool import ConsumerStats, Spool
-from bus.sentences import AnyText
 
 
 class OutgoingMessage(NamedTuple):

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
+from bus.localized_text import AnyText, localized
 from bus.network.error_texts import Phase, closed_early, error_text, timed_out
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
-from bus.sentences import AnyText, localized
 
 _SLICE: Final = 64 * 1024
 _EARLY: Final = 0.001  # a timer may ring this many seconds before it is due

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from bus.errors import EgressDenied
+from bus.localized_text import AnyText, localized
 from bus.network.error_texts import Phase, error_text, peer_name, timed_out
 from bus.network.happy_eyeballs import DELAY, ConnectedSocket, LateAddresses, connect_first
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure
 from bus.posters.connection import Clock, Connection, Failure, Limits
 from bus.posters.target import Endpoint
-from bus.sentences import AnyText, localized
 
 _NO_LIMIT: Final = 86400.0  # of the event loop's own; the deadline ends a handshake
 _GOODBYE: Final = 1.0  # seconds for the peer to answer our close_notify

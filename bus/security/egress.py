@@ -8,9 +8,9 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from bus.errors import ConfigurationError, EgressDenied
+from bus.localized_text import localized
 from bus.security.addresses import Address, Network, embedded, not_public
 from bus.security.urls import Endpoint, looks_numeric, normal_host, parse_url
-from bus.sentences import localized
 
 _HINT: Final = localized("Allow it with BUS_EGRESS_ALLOW if that is intended.")
 _LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -14,13 +14,13 @@ import msgspec
 
 from bus.errors import AccessDenied, Conflict, NotFound, StoreError
 from bus.http.hosts import is_loopback
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
 from bus.security.key_uses import KeyUses
 from bus.security.keys import Role, hash_key, new_key, split_key, verify_key
 from bus.security.passwords import hash_password, new_password
 from bus.security.principals import ANYONE, Identity, Principal
-from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 KEYS: Final = "keys"

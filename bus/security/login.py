@@ -10,12 +10,12 @@ from collections.abc import Hashable
 from typing import Final
 
 from bus.errors import AccessDenied, TooManyAttempts
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.security.clients import network_of
 from bus.security.keyring import Keyring, StoredUser
 from bus.security.passwords import verify_password
 from bus.security.throttle import Limit, Throttle
-from bus.sentences import localized
 
 _log = logging.getLogger(__name__)
 _PAIR: Final = Limit(free=5, longest=300.0)

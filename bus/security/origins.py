@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from bus.errors import AccessDenied
+from bus.localized_text import localized
 from bus.security.principals import Principal
-from bus.sentences import localized
 
 
 def is_ours(fetch_site: str | None, origin: str | None, host: str | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 SHORTEST: Final = 12
 LONGEST: Final = 1024

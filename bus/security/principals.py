@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from bus.errors import AccessDenied
+from bus.localized_text import LocalizedText, localized
 from bus.security.keys import Role, allows
-from bus.sentences import LocalizedText, localized
 
 
 class Principal(NamedTuple):

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _PREFIX: Final = "whsec_"
 _NEW: Final = 32

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from bus.errors import EgressDenied
+from bus.localized_text import localized
 from bus.network.names import ascii_name
-from bus.sentences import localized
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\#\s]")
 _URL: Final = re.compile(r"(https?)://([^/?]*)(.*)", re.IGNORECASE)

@@ -11,9 +11,9 @@ from bus.domain.health.progress import Progress
 from bus.domain.health.vitals import CertificateFigures
 from bus.domain.lanes import STORE, destination_of
 from bus.domain.ordering.chain import Role
+from bus.localized_text import AnyText, localized
 from bus.ports.spool import ConsumerStats, Spool, SpoolTotals
 from bus.ports.transport import HeldMessages, Lag, Publisher
-from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.router import Lags
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bus import garbage
+from bus import gc_tuning
 from bus.bootstrap import (
     ROLES,
     Context,
@@ -113,7 +113,7 @@ class _ProcessAddress(NamedTuple):
     def shared(self) -> SharedPort | None:
         if self.channel is None or self.is_first:
             return None
-        from bus.serving.passing import ConnectionPasser  # noqa: PLC0415 - of several processes only
+        from bus.serving.connection_passer import ConnectionPasser  # noqa: PLC0415 - of several processes only
 
         return SharedPort(self.listeners[0].getsockname()[1], ConnectionPasser(self.channel))
 
@@ -161,12 +161,12 @@ async def _serve(
                     has_pages="admin" in roles,
                 )
             )
-            garbage.settle()
+            gc_tuning.settle()
             serving = group.create_task(server.serve(sockets=door.listeners))
             await server.serves.wait()
             following = [group.create_task(work) for work in (context.keyring.follow(context.clock), disks.run())]
             if door.channel is not None and door.is_first:
-                from bus.serving.passing import take_passed  # noqa: PLC0415 - of several processes only
+                from bus.serving.connection_passer import take_passed  # noqa: PLC0415 - of several processes only
 
                 following.append(group.create_task(take_passed(door.channel, server.adopt)))
             announce(announcement(settings, roles, url_of(door.listeners[0]), context))

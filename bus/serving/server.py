@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from bus.http.forwarding import PeerForwarder
-    from bus.serving.passing import PassedConnection
+    from bus.serving.connection_passer import PassedConnection
 
 _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
 

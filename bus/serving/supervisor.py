@@ -21,7 +21,7 @@ from bus.errors import ConfigurationError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
 from bus.serving.announcement import Announcement
-from bus.serving.passing import ConnectionPasser
+from bus.serving.connection_passer import ConnectionPasser
 from bus.serving.place import Place
 from bus.settings import Settings
 from bus.telemetry.logs import configure_logs

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from bus.errors import ConfigurationError
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.network.error_texts import error_text
-from bus.sentences import AnyText, localized, text_of_error
 from bus.spans.otlp import rejected_of
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from bus.async_helpers import first_of
 from bus.domain.tracing.spans import Span, Value
 from bus.ports.clock import Clock
 from bus.spans.collector import Collector, CollectorReply
 from bus.spans.otlp import encode_request, encode_span
 from bus.spans.recorder import BATCH_SPANS, SpanRecorder, new_span_id
 from bus.telemetry import metrics
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 100

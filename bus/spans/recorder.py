@@ -14,8 +14,8 @@ from bus.domain.subscription import Subscription
 from bus.domain.tracing import spans as spans_of
 from bus.domain.tracing.context import Sampler, TraceContext, span_of
 from bus.domain.tracing.spans import PostSummary, Span, StartedSpan
+from bus.localized_text import AnyText
 from bus.ports.clock import Clock
-from bus.sentences import AnyText
 from bus.telemetry import metrics
 
 MOST_SPANS: Final = 20_000

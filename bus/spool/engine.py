@@ -18,9 +18,9 @@ import apsw
 from bus.domain.delivery.quota import SpoolCapacity
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
+from bus.localized_text import localized
 from bus.network.error_texts import error_text
 from bus.ports.spool import NewRecord, Record
-from bus.sentences import localized
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.damage import Damage
 from bus.spool.lock import OwnerLock

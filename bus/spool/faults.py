@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from bus.errors import SpoolFull
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _RETRIABLE = (apsw.SQLITE_IOERR_SHMSIZE, apsw.SQLITE_IOERR_SHMOPEN, apsw.SQLITE_IOERR_SHMMAP)
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeVar
 
+from bus.async_helpers import first_of
 from bus.errors import StoreUnavailable
 from bus.ports.clock import Clock
-from bus.waits import first_of
 
 _PATIENCE: Final = 1.0
 _PAUSE: Final = 5.0

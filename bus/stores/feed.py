@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from bus.async_helpers import first_of
 from bus.domain.claim import IDEMPOTENCY, claim_of, document_key
 from bus.domain.delivery.delivery import Outcome
 from bus.domain.lanes import destination_of
@@ -21,7 +22,6 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import Store
 from bus.stores.budget import Budget
 from bus.stores.refused import RefusedRecords
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 BATCH: Final = 2048

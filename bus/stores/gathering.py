@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from bus.errors import BusError, StoreUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -10,9 +10,9 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
+from bus.localized_text import AnyText
 from bus.ports.broker_group import AWAY, GroupStatus
 from bus.ports.transport import IncomingMessage, Lag
-from bus.sentences import AnyText
 
 _Key = tuple[str, str]
 

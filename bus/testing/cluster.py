@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bus.cluster.kept import SavedViews
 from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
+from bus.cluster.saved_views import SavedViews
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message

@@ -7,10 +7,10 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from bus.async_helpers import first_of
 from bus.ports.poster import OngoingPost, Phases, PostFailure, PostResult, PostWaiter, Target, Trial
 from bus.posters.dial import Egress
 from bus.posters.target import HttpTarget
-from bus.waits import first_of
 
 _NOTHING = Phases(None, None, None, None, None, None)
 _KEPT = 16_384

@@ -11,8 +11,8 @@ from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportUnavailable
+from bus.localized_text import AnyText
 from bus.ports.transport import IncomingMessage, Lag, OutgoingMessage
-from bus.sentences import AnyText
 
 
 @dataclass

@@ -14,9 +14,9 @@ from bus.domain.lanes import STORE, accepted_lane, moved_lane
 from bus.domain.message import Message, decode_message
 from bus.domain.subscription import Subscription
 from bus.errors import SpoolError, SpoolFull
+from bus.localized_text import AnyText
 from bus.ports.spool import NewRecord, Record, Spool, decoded
 from bus.ports.transport import IncomingMessage, Lag, OutgoingMessage, queue_lags
-from bus.sentences import AnyText
 
 _log = logging.getLogger(__name__)
 _RECENT_MESSAGES: Final = 2048

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 
 from bus.errors import InvalidMessage
+from bus.localized_text import AnyText, localized
 from bus.ports.transport import ClusteredTransport, Transport
-from bus.sentences import AnyText, localized
 
 _log = logging.getLogger(__name__)
 _SETTINGS = "name its servers in the configuration: rabbitmq_primary and rabbitmq_backup"

@@ -12,6 +12,7 @@ from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.health.progress import Progress, worst
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, InvalidMessage, TransportError, TransportRefused
+from bus.localized_text import AnyText, LocalizedText, localized
 from bus.ports.clock import Clock
 from bus.ports.transport import (
     AcceptingTransport,
@@ -23,7 +24,6 @@ from bus.ports.transport import (
     Publisher,
     Transport,
 )
-from bus.sentences import AnyText, LocalizedText, localized
 from bus.transports.merged import MergedConsumer
 from bus.transports.preference import ClusterPreference
 

@@ -14,8 +14,8 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.errors import ConfigurationError
 from bus.extras import extra
+from bus.localized_text import AnyText, localized
 from bus.network.error_texts import error_text
-from bus.sentences import AnyText, localized
 from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
 

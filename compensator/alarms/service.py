@@ -8,11 +8,11 @@ from bus.bootstrap import Context, Introspection, RoleServices, open_health
 from bus.cluster.alarm_documents import WATCHER, AlarmDocuments
 from bus.domain.health.facts import Facts
 from bus.observing.brokers import BrokerWatch
+from bus.observing.cluster_status import ClusterStatus
 from bus.observing.configured import channels_of, rulebook_of
-from bus.observing.observatory import ClusterStatus
 from bus.observing.stores import StoreWatch
 from bus.stores.rollups import RollupReader
-from compensator.alarms.kept import KeptWatch, WatchFile
+from compensator.alarms.alarm_file import KeptWatch, WatchFile
 from compensator.alarms.own_events import OwnEventSender
 from compensator.alarms.sending import AppriseSending
 from compensator.alarms.trials import Trials

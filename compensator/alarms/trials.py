@@ -14,8 +14,8 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
 from bus.domain.times import HOUR
 from bus.errors import StoreError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.telemetry.outage import Outage
 from compensator.alarms.sending import ChannelNotifier
 from compensator.alarms.texts import trial

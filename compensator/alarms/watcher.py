@@ -18,12 +18,12 @@ from bus.domain.health.rulebook import Rulebook
 from bus.domain.identity import new_id
 from bus.domain.own_events import CODE
 from bus.errors import StoreError
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, joined, localized
 from bus.stores.own_events import OwnEvents
 from bus.telemetry import metrics
 from bus.transports.backoff import Backoff
-from compensator.alarms.kept import KeptWatch
+from compensator.alarms.alarm_file import KeptWatch
 from compensator.alarms.own_events import Changes
 from compensator.alarms.sending import ChannelNotifier
 from compensator.alarms.texts import sign_of_life, text_of

@@ -27,7 +27,7 @@ from bus.transports.publishing import DestinationPublisher
 from compensator.sweeper.live_queues import live_queues
 from compensator.sweeper.ordered_drain import OrderedDrain
 from compensator.sweeper.orphan_report import PRODUCER, OrphanReport
-from compensator.sweeper.remains import OrphanedFiles
+from compensator.sweeper.orphaned_files import OrphanedFiles
 from compensator.sweeper.spool_drain import SpoolDrain
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from bus.async_helpers import first_of
 from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Ordering
 from bus.domain.ordering.key_order import NEVER, BlockedKey, KeyOrder, WantedRows
@@ -19,10 +20,9 @@ from bus.domain.subscription import Subscription
 from bus.errors import StoreError
 from bus.ports.transport import IncomingMessage
 from bus.telemetry.outage import Outage
-from bus.waits import first_of
 from dispatcher.dependencies import Dependencies
 from dispatcher.ordering.rows import after, decided, delivery_of, names_of, row_outcome
-from dispatcher.pending import PendingDeliveries, PendingDelivery
+from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery
 from dispatcher.reminder import Reminder
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from bus.domain.message import decode_message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.trace import DeliveryTrace
 from bus.ports.store import DeliveryKey
-from dispatcher.pending import PendingDelivery
+from dispatcher.pending_deliveries import PendingDelivery
 
 
 def row_outcome(entry: PendingDelivery, subscription: Subscription, now: int) -> Outcome:

@@ -21,7 +21,7 @@ from bus.ports.spool import Record, Spool, decoded
 from bus.ports.store import DeliveryKey, Store
 from bus.stores.brief_questions import BriefQuestions
 from dispatcher.outcomes import FEED, RETRY, OutcomeLog
-from dispatcher.retries.held import HeldOutcome, Key, Lane, Place, State, key_of, place_of, stage_of
+from dispatcher.retries.held_outcomes import HeldOutcome, Key, Lane, Place, State, key_of, place_of, stage_of
 
 _LOOK: Final = 0.25
 _SWEEP: Final = 5.0

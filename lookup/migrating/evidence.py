@@ -12,7 +12,7 @@ import msgspec
 from bus.domain.routing.answers import Answer, Peer, Unreadable, opened
 from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 from bus.domain.routing.rooms import Access
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from lookup.cluster import Cluster
 from lookup.nsqlookupd import LookupUnavailable, NsqlookupdClient
 

@@ -14,8 +14,8 @@ from bus.cluster.member import COLLECTION as MEMBERS
 from bus.domain.routing.migration import Migration, refuse_second
 from bus.domain.routing.rooms import Route
 from bus.errors import Conflict, NotFound
+from bus.localized_text import AnyText, localized
 from bus.ports.store import Document, DocumentStore
-from bus.sentences import AnyText, localized
 from bus.stores.snapshot import NOTE, Snapshot, read_kept
 
 _log = logging.getLogger(__name__)

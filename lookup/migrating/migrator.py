@@ -13,8 +13,8 @@ from bus.domain.routing.migration import Migration, know, settle, take
 from bus.domain.routing.needs import StepEvidence, lacks, waits_for
 from bus.domain.routing.steps import Side
 from bus.errors import Conflict, StoreError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from lookup.failovers import Failovers
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations, ProxyConfirmation, is_home, unconfirmed

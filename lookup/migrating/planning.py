@@ -12,8 +12,8 @@ from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import Kind
 from bus.errors import InvalidMessage, TransportUnavailable
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, joined, localized
 from lookup.migrating.evidence import Evidence
 from lookup.migrating.migrations import Migrations
 from lookup.migrating.migrator import know_nodes

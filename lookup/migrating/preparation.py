@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from bus.domain.routing.answers import Unreadable, opened
 from bus.domain.routing.evidence import TopicObservation
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from lookup.cluster import Cluster
 from lookup.migrating.evidence import WITHIN, address_of
 from lookup.nsqlookupd import LookupAnswer, LookupUnavailable, NsqlookupdClient

@@ -10,7 +10,7 @@ from bus.domain.routing.migration import Migration
 from bus.domain.routing.needs import StepEvidence, waits_for
 from bus.domain.routing.steps import RULES, Step
 from bus.domain.times import format_time
-from bus.sentences import AnyText, localized, localized_text_of
+from bus.localized_text import AnyText, localized, localized_text_of
 from lookup.migrating.migrator import MigrationState
 from lookup.migrating.planning import Plan
 

@@ -22,8 +22,8 @@ from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
 from pipeline.serving.plan import ServingPlan
 from pipeline.serving.runs import QueuedRun, RunBook
+from pipeline.serving.status_reporter import StatusReporter
 from pipeline.serving.stream import Rollup
-from pipeline.serving.teller import StatusReporter
 from pipeline.serving.worker import Worker
 
 _LOOK_S: Final = 0.5

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 import uvloop
 
-from bus.http.corked import CorkedTransport
+from bus.http.corked_transport import CorkedTransport
 from bus.http.heads import LONGEST_HEAD
 from bus.http.protocol import MOST_BEHIND
 from bus.serving.server import config as server_config

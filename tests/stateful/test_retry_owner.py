@@ -22,7 +22,7 @@ from bus.stores.feed import Source
 from bus.testing.clock import ManualClock
 from bus.testing.poster import Reply
 from dispatcher.outcomes import FEED
-from dispatcher.retries.held import HeldOutcome
+from dispatcher.retries.held_outcomes import HeldOutcome
 from dispatcher.retries.retrier import Retrier
 from tests.stateful.delivery_world import CODE, Poster, Store, World, url
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from bus.async_helpers import lasting
 from bus.testing.clock import ManualClock
-from bus.waits import lasting
 
 
 @pytest.mark.parametrize("end", [ValueError("a defect"), asyncio.CancelledError()], ids=["defect", "stray"])

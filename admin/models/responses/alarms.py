@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import View
 from admin.models.responses.resends import CureView
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class RaisedView(View, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from admin.models.responses.base import View
 from bus.domain.health.conditions import State
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class ConditionView(View, kw_only=True):

@@ -11,7 +11,7 @@ from admin.models.responses.base import Listing, View
 from bus.domain.audit import Change
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import BatchFormat, OnFailure, Subscription
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class DestinationView(View, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import Listing, View
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class FailureGroupView(View, kw_only=True):

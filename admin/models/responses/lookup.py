@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from admin.models.responses.base import View
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class TakenView(View, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import Listing, View
 from bus.domain.delivery.delivery import Origin, Status
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class MessageRow(View, kw_only=True):

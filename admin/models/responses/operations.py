@@ -6,7 +6,7 @@ import msgspec
 
 from admin.models.responses.base import Listing, View
 from admin.models.responses.overview import SpoolView
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class TroubleView(View, kw_only=True):

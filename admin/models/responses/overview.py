@@ -7,7 +7,7 @@ import msgspec
 from admin.models.responses.base import View
 from admin.models.responses.resends import CureView
 from bus.domain.health.conditions import State
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class RatesView(View, kw_only=True):

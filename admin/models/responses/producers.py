@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin.models.responses.base import View
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class ProducerView(View, kw_only=True):

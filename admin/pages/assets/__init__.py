@@ -16,7 +16,7 @@ from admin.pages.viewer import THEME, language_of
 from admin.pages.words import LANGUAGES, words_of
 from admin.services import AdminServices
 from bus.bootstrap import VERSION
-from bus.sentences import N_
+from bus.localized_text import N_
 
 PREFIX: Final = "/admin/assets/"
 LOGIN: Final = "/admin/login"

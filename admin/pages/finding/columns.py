@@ -14,7 +14,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.tables import Cell, Column, moment, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import COLUMNS, Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 Shows = Callable[[Viewer, MessageRow], Cell]
 

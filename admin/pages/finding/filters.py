@@ -11,7 +11,7 @@ from admin.pages.parts.selections import NAMES
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _TITLES: Final = {"last": N_("Time")}
 CONDITIONS: Final = tuple(name for name in NAMES if name not in ("from", "to"))

@@ -7,10 +7,10 @@ from typing import Final
 
 from nicegui import ui
 
+from admin.pages.api_error import ApiError
 from admin.pages.finding.filters import CONDITIONS, RANGES, Filters, local, title_of
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import fill, link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _ANSWERS: Final = ("2xx", "3xx", "4xx", "5xx", "none")

@@ -10,6 +10,7 @@ from nicegui import ui
 
 from admin.models.responses.messages import ResentView, TraceView
 from admin.models.responses.resends import JobView
+from admin.pages.api_error import ApiError
 from admin.pages.calls import ChangeResponse
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.notes import note
@@ -17,7 +18,6 @@ from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.reordering import sent_again
 from admin.pages.parts.tables import Row
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.tracing.signature import FAILING
 

@@ -8,21 +8,21 @@ from typing import Final
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
 from admin.models.responses.messages import MessageRow, MessagesView, SearchedView
+from admin.pages.api_error import ApiError
 from admin.pages.finding.columns import cells, chooser, chosen, columns
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.finding.resending import TickedResend
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import empty, note, refusal
+from admin.pages.parts.selection_bar import SelectionBar
 from admin.pages.parts.summary import SummaryPart
 from admin.pages.parts.tables import Cell, Column, Row, place, state, table
 from admin.pages.parts.tags import link, tag
-from admin.pages.parts.ticking import SelectionBar
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
-from bus.nearest import nearest
 from bus.security.keys import Action
+from bus.suggestions import nearest
 
 _FORBIDDEN: Final = 403
 _WRONG: Final = (400, 422)

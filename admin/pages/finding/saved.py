@@ -9,12 +9,12 @@ from nicegui import ui
 
 from admin.models.responses.access import SavedView
 from admin.models.responses.base import Listing
+from admin.pages.api_error import ApiError
 from admin.pages.finding.filters import Filters, query_of
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import done
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 PAGE: Final = "find"

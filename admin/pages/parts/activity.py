@@ -7,6 +7,7 @@ from typing import Final
 from nicegui import ui
 
 from admin.models.responses.activity import ActivityView, RecentAttemptView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.answers import answer
 from admin.pages.parts.figures import count, rate
 from admin.pages.parts.following import EVERY, patient
@@ -14,7 +15,6 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.sections import Section
 from admin.pages.parts.tables import Column, Row, moment, place, state, text
 from admin.pages.parts.times import took, waited
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _SHOWN: Final = 10

@@ -14,7 +14,7 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _FIRST: Final = 3
 _SHOWN: Final = 50

@@ -21,7 +21,7 @@ from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import count, pairs
 from admin.pages.parts.following import EVERY, patient
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import tag

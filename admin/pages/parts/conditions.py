@@ -11,14 +11,14 @@ from admin.models.responses.base import Listing
 from admin.models.responses.conditions import ConditionView
 from admin.pages.parts.figures import count, figures
 from admin.pages.parts.following import EVERY, patient
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.states import StateStyle, chip
 from admin.pages.parts.tables import Cell, badge
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.health.conditions import State
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _LOOKS: Final = {
     State.BREAKER_OPEN: StateStyle(N_("breaker open"), "bad", "power_off"),

@@ -11,7 +11,7 @@ from admin.pages.parts.jobs import state_of
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from admin.repair.jobs import Kind
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _TITLES: Final = {Kind.RESEND: N_("A resend is under way"), Kind.DISCARD: N_("A discard is under way")}
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from nicegui import ui
 
-from admin.pages.parts.live import LivePart
+from admin.pages.api_error import ApiError
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.tags import tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.times import format_time
 

@@ -10,10 +10,10 @@ from nicegui.elements.mixins.validation_element import ValidationElement
 
 from admin.models.responses.access import KeyView
 from admin.models.responses.configuration import DestinationView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.buttons import button
 from admin.pages.parts.notes import refusal
 from admin.pages.parts.tags import tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 Field = ValidationElement[Any]

@@ -11,14 +11,14 @@ from admin.pages.parts.alarms import place_of
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.cures import show_cures
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import done
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _FOLDED: Final = 3
 _LOOKS: Final = {

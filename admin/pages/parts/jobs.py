@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from admin.repair.jobs import Kind
-from bus.sentences import N_
+from bus.localized_text import N_
 
 KINDS: Final = {Kind.RESEND: N_("resend"), Kind.DISCARD: N_("discard")}
 _STATES: Final = {

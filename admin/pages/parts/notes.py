@@ -6,10 +6,10 @@ from typing import Final
 
 from nicegui import ui
 
+from admin.pages.api_error import ApiError
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _NOT_FOUND: Final = 404
 _FORBIDDEN: Final = 403

@@ -6,7 +6,7 @@ from typing import Final
 
 from bus.domain.destination import Ordering
 from bus.domain.subscription import OnFailure
-from bus.sentences import N_
+from bus.localized_text import N_
 
 ORDERINGS: Final = {
     Ordering.NONE: N_("none: messages go side by side"),

@@ -11,7 +11,7 @@ from admin.pages.parts.times import took
 from admin.pages.viewer import Viewer
 from bus.domain.pipelines import Job, Run, Verdict
 from bus.domain.times import parse_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 JOBS: Final = {
     Job.RECONCILE: N_("Prove that nothing is lost"),

@@ -15,7 +15,7 @@ from admin.pages.parts.tables import Column, badge, moment, number, place, table
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.pipelines import Bar, Gap, Hop, MissingDelivery, ProofReport, Verdict
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _HEIGHT: Final = "230px"
 _SENTENCES: Final = {

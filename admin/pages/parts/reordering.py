@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from admin.pages.api_error import ApiError
 from admin.pages.calls import ChangeResponse
 from admin.pages.parts.dialogs import confirmed
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action, Role
-from bus.sentences import N_
 
 ROLES: Final[dict[str, str]] = {
     Role.PRODUCER: N_("producer"),

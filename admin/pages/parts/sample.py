@@ -7,12 +7,12 @@ import json
 from typing import Final
 
 from admin.models.responses.samples import SampleRequestView, SampleResponseView, SampleView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.figures import size
 from admin.pages.parts.forms import Form
 from admin.pages.parts.states import chip
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import took
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 _FIRST: Final = '{\n  "sample": true\n}'

@@ -7,13 +7,13 @@ from typing import Final
 
 from nicegui.events import GenericEventArguments
 
-from admin.pages.parts.live import LivePart
+from admin.pages.api_error import ApiError
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import empty, refusal
 from admin.pages.parts.tables import Column, Row, Table, table
 from admin.pages.parts.tags import tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 # Clicks are handled at the table itself, since its rows come and go.
 _CHOSEN: Final = """(event) => {

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time, parse_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _LAST: Final = "last"
 NAMES: Final[Mapping[str, str]] = {

@@ -10,7 +10,7 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.durations import parse_duration
 from bus.domain.times import format_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _ROUNDED: Final = 10_000
 

@@ -9,7 +9,7 @@ from nicegui import ui
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
-from bus.sentences import N_
+from bus.localized_text import N_
 
 
 class StateStyle(NamedTuple):

@@ -9,6 +9,7 @@ from nicegui import ui
 from nicegui.events import EChartPointClickEventArguments
 
 from admin.models.responses.summaries import PeriodView, SharedView, SummaryView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.charts import COLOURS
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
@@ -16,11 +17,10 @@ from admin.pages.parts.notes import refusal
 from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.ticks import round_ticks
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import WORST_FIRST, Status
 from bus.domain.times import SECOND, format_time, parse_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 Href = Callable[[Mapping[str, str]], str]
 _AFTER: Final = 0.05

@@ -11,15 +11,15 @@ from admin.models.responses.lookup import ClusterSeenView, MigrationView
 from admin.pages.parts.asking import answers, dialog
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import count, pairs
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import done, note
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, number, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _STEPS: Final = {
     "prepare": N_("Prepare the target"),

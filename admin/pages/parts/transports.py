@@ -13,7 +13,7 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, moment, number, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _TITLES: Final = {"present": N_("in use"), "former": N_("being left"), "fallback": N_("if the other is away")}
 _EVERY: Final = 2.0

@@ -6,13 +6,13 @@ from typing import Final
 from urllib.parse import quote
 
 from admin.models.responses.messages import AttemptView, RequestView, ResponseView, SentAttemptView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.asking import close_button, dialog
 from admin.pages.parts.figures import pairs, size
 from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, took
-from admin.pages.refused import ApiError
 from admin.pages.tracing.waterfall import PHASES
 from admin.pages.viewer import Viewer
 

@@ -8,12 +8,12 @@ import msgspec
 from nicegui import ui
 
 from admin.models.responses.messages import TraceView
+from admin.pages.api_error import ApiError
 from admin.pages.parts.buttons import button
 from admin.pages.parts.figures import size
 from admin.pages.parts.foreign_records import hex_lines, visible
 from admin.pages.parts.notes import note, refusal
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 
 UNMASK: Final = "unmask"

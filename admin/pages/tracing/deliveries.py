@@ -14,7 +14,7 @@ from admin.pages.parts.answers import answer
 from admin.pages.parts.copying import copied
 from admin.pages.parts.figures import count
 from admin.pages.parts.foreign_records import visible
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tables import Column, Row, Table, moment, table, text
 from admin.pages.parts.tags import link, tag
@@ -24,7 +24,7 @@ from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 from bus.domain.identity import id_time
 from bus.domain.times import format_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 Open = Callable[[str, str], Awaitable[None]]
 _TITLES: Final = {

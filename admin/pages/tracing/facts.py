@@ -17,7 +17,7 @@ from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
 from bus.domain.identity import id_time
 from bus.domain.times import format_time, parse_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _TITLES: Final = {
     "key": N_("Key"),

@@ -8,7 +8,7 @@ from typing import Final
 from nicegui.events import GenericEventArguments
 
 from admin.models.responses.messages import TraceView
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.states import state_chip
 from admin.pages.parts.tags import link, tag
 from admin.pages.tracing.waterfall import Part, drawn, legend, parts_of, waterfall

@@ -12,7 +12,7 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _TITLES: Final = {
     "producer": N_("producer"),

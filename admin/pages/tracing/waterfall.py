@@ -16,7 +16,7 @@ from admin.pages.parts.times import took, waited
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import FINAL
 from bus.domain.times import parse_time
-from bus.sentences import N_
+from bus.localized_text import N_
 
 PHASES: Final = {
     "queue": N_("queue"),

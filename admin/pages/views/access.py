@@ -11,8 +11,8 @@ from admin.pages.parts.rights import LOGINS, ROLES, limits
 from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Role
-from bus.sentences import N_
 
 
 @page("/access", N_("Access"))

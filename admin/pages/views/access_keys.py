@@ -8,6 +8,7 @@ from nicegui import ui
 
 from admin.models.responses.access import KeyView, NewKeyView
 from admin.models.responses.base import Listing
+from admin.pages.api_error import ApiError
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button, to
 from admin.pages.parts.dialogs import confirmed
@@ -19,11 +20,10 @@ from admin.pages.parts.rights import ROLES, limits
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
+from bus.localized_text import N_
 from bus.security.keys import Role
-from bus.sentences import N_
 
 _OFFERED: Final = (Role.PRODUCER, Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 _LIST: Final = "/admin/access"

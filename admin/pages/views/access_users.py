@@ -20,8 +20,8 @@ from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment
 from admin.pages.viewer import Viewer
 from admin.pages.views.access import explain_open
+from bus.localized_text import N_
 from bus.security.keys import Role
-from bus.sentences import N_
 
 _OFFERED: Final = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 _LIST: Final = "/admin/access"

@@ -17,7 +17,7 @@ from admin.pages.parts.rights import LOGINS, MAY, ROLES, limits
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _AWAY: Final = "The bus does not answer. Nothing that it acknowledged is lost; try again in a moment."
 

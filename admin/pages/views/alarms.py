@@ -13,13 +13,13 @@ from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import button
 from admin.pages.parts.following import following
 from admin.pages.parts.incident import IncidentCard
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import done, empty, note
 from admin.pages.parts.tables import Column, Row, badge, moment, place, table
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _PAST: Final = 20
 _TONES: Final = {"critical": ("bad", N_("critical")), "warning": ("warn", N_("warning")), "info": ("wait", N_("note"))}

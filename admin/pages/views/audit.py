@@ -8,16 +8,16 @@ from urllib.parse import urlencode
 
 from admin.models.responses.audit import AuditView
 from admin.models.responses.base import Listing
+from admin.pages.api_error import ApiError
 from admin.pages.frame import heading, page
+from admin.pages.parts.audit_actions import deed_of
 from admin.pages.parts.changes import changes
-from admin.pages.parts.deeds import deed_of
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tables import Cell, Column, Row, badge, moment, place, table, text
 from admin.pages.parts.tags import fill, link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _PAGE: Final = 50
 _OUTCOMES: Final = {

@@ -18,8 +18,8 @@ from admin.pages.parts.orders import ORDERINGS
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.destination import TransportName
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _TRACED, _UNTRACED = "true", "false"
 _REFUSED, _ACCEPTED = "true", "false"

@@ -30,8 +30,8 @@ from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
 from bus.domain.health.conditions import State
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 
 @page("/destinations", N_("Destinations"))

@@ -20,14 +20,14 @@ from admin.pages.parts.foreign_records import visible
 from admin.pages.parts.notes import empty
 from admin.pages.parts.reasons import asked_reason
 from admin.pages.parts.reordering import sent_again
+from admin.pages.parts.selection_bar import SelectionBar
 from admin.pages.parts.selections import as_query, selection_of
 from admin.pages.parts.summary import SummaryPart
 from admin.pages.parts.tables import Column, Row, moment, place, state, table, text
 from admin.pages.parts.tags import link, tag
-from admin.pages.parts.ticking import SelectionBar
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _EXAMPLES: Final = 10
 _MOST_GROUPS: Final = 1_000

@@ -19,8 +19,8 @@ from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, going, moment, place, table, text
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _ANY: Final = Span("", N_("Any time"))
 _SPANS: Final = (_ANY, Span("1h", N_("Last hour")), Span("1d", N_("Last day")), Span("7d", N_("Last week")))

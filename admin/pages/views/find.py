@@ -9,16 +9,16 @@ from fastapi.responses import RedirectResponse, Response
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView, SubscriptionView
 from admin.models.responses.messages import MessagesView
+from admin.pages.api_error import ApiError
 from admin.pages.finding.filters import Filters, is_plain, query_of, read
 from admin.pages.finding.form import Form, active
 from admin.pages.finding.results import Results, failed
 from admin.pages.finding.saved import saved_views
 from admin.pages.frame import heading, page
 from admin.pages.parts.tags import link, tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _ON_A_PAGE: Final = 50
 _SEE_OTHER: Final = 303

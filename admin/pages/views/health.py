@@ -14,22 +14,22 @@ from admin.models.responses.operations import (
     ProcessView,
 )
 from admin.models.responses.overview import SpoolView
+from admin.pages.api_error import ApiError
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.clusters import clusters
 from admin.pages.parts.figures import count, share, size
 from admin.pages.parts.following import following
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.rates import store_rates
 from admin.pages.parts.sections import Section
 from admin.pages.parts.states import chip
 from admin.pages.parts.tables import Column, Row, badge, moment, number, place, text
 from admin.pages.parts.tags import tag
 from admin.pages.parts.times import waited
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _SILENT: Final = 5.0  # seconds; a process reports its state each second
 

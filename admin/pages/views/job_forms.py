@@ -19,7 +19,7 @@ from admin.pages.parts.states import LOOKS
 from admin.pages.parts.tags import link, tag
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
-from bus.sentences import N_
+from bus.localized_text import N_
 
 # For more than these the count must be typed before they are resent.
 _MANY: Final = 100

@@ -25,8 +25,8 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import moment, waited
 from admin.pages.viewer import Viewer
 from admin.repair.jobs import Item, Kind
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _PAGE: Final = 50
 _RARELY: Final = 6.0

@@ -6,12 +6,12 @@ from admin.models.responses.base import Listing
 from admin.models.responses.lookup import MigrationView
 from admin.pages.frame import heading, page
 from admin.pages.parts.following import following
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
 from admin.pages.parts.topic_move import TopicMove
 from admin.pages.viewer import Viewer
-from bus.sentences import N_
+from bus.localized_text import N_
 
 
 @page("/moves", N_("Topics that move"))

@@ -13,7 +13,7 @@ from admin.pages.parts.alarms import Alarms
 from admin.pages.parts.conditions import condition_badge
 from admin.pages.parts.figures import Figures, count, rate, share
 from admin.pages.parts.following import following, patient
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.spans import span_links, span_of
 from admin.pages.parts.tables import Cell, Column, Row, moment, number, place, table, text
@@ -21,8 +21,8 @@ from admin.pages.parts.tags import link, tag
 from admin.pages.parts.times import took
 from admin.pages.parts.volume import VolumeCharts, volume_charts
 from admin.pages.viewer import Viewer
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _SHOWN: Final = 50
 _CHARTS_EVERY: Final = 10.0

@@ -13,7 +13,7 @@ from admin.pages.parts import proof as proofs
 from admin.pages.parts.buttons import to
 from admin.pages.parts.figures import Figures, count
 from admin.pages.parts.following import following
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import done, empty, note
 from admin.pages.parts.pipeline import JOBS, did, lasted, verdict
 from admin.pages.parts.sections import Section
@@ -23,8 +23,8 @@ from admin.pages.parts.times import waited
 from admin.pages.viewer import Viewer
 from bus.domain.pipelines import Job, Pipeline, ProofReport, Run, RunRequest, ScheduledJob, StreamState
 from bus.domain.times import parse_time
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _COMMAND: Final = "bus pipeline serve"
 _SHOWN: Final = 30

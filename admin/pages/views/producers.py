@@ -9,7 +9,7 @@ from admin.models.responses.producers import ProducersView, ProducerView, Refuse
 from admin.pages.frame import heading, page
 from admin.pages.parts.figures import count
 from admin.pages.parts.following import following
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import note
 from admin.pages.parts.sections import Section
 from admin.pages.parts.selections import as_query
@@ -17,7 +17,7 @@ from admin.pages.parts.tables import Cell, Column, Row, moment, number, place, t
 from admin.pages.parts.tags import tag
 from admin.pages.viewer import Viewer
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _SHOWN: Final = 200
 _WHY: Final = {

@@ -27,8 +27,8 @@ from admin.pages.parts.volume import volume_charts
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 
 @page("/destinations/{code}/subscriptions/{name}", N_("Subscription"))

@@ -9,18 +9,18 @@ from nicegui import ui
 
 from admin.models.configuration import SubscriptionBody
 from admin.models.responses.configuration import DestinationView, SubscriptionView
+from admin.pages.api_error import ApiError
 from admin.pages.frame import heading, page
 from admin.pages.parts.buttons import to
 from admin.pages.parts.forms import Form
 from admin.pages.parts.orders import ON_FAILURE
 from admin.pages.parts.secret_shown_once import kept
 from admin.pages.parts.tags import tag
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.destination import Ordering
 from bus.domain.subscription import BatchFormat
+from bus.localized_text import N_
 from bus.security.keys import Action
-from bus.sentences import N_
 
 _AUTO: Final = "auto"
 _NONE: Final = "none"

@@ -9,15 +9,15 @@ import msgspec
 from nicegui import ui
 
 from admin.models.responses.messages import TraceView
+from admin.pages.api_error import ApiError
 from admin.pages.finding.filters import query_of
 from admin.pages.frame import heading, page
 from admin.pages.parts.copying import copied
 from admin.pages.parts.following import patient
 from admin.pages.parts.foreign_records import visible
-from admin.pages.parts.live import LivePart
+from admin.pages.parts.live_part import LivePart
 from admin.pages.parts.notes import empty
 from admin.pages.parts.tags import tag
-from admin.pages.refused import ApiError
 from admin.pages.tracing.attempt import show_attempt
 from admin.pages.tracing.body import BodyPart
 from admin.pages.tracing.deliveries import Delivery
@@ -27,7 +27,7 @@ from admin.pages.tracing.repair import Repair
 from admin.pages.tracing.timeline import timeline
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import FINAL
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _EVERY: Final = 2.0
 _MISSING: Final = 404

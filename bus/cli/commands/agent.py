@@ -13,7 +13,7 @@ from bus.cli.grouping import grouped
 from bus.cli.options import AsJson, Server
 from bus.cli.output import print_json_line
 from bus.domain.message import DEFAULT_MAX_BYTES
-from bus.garbage import lasting
+from bus.gc_tuning import lasting
 
 if TYPE_CHECKING:
     from bus.agent.service import Announcement

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import typer
 
 from bus.cli.api import Api, destination_path, message_path
-from bus.cli.copying import ForwardOptions
+from bus.cli.forward_options import ForwardOptions
 from bus.cli.grouping import grouped
+from bus.cli.new_messages import NewMessages
 from bus.cli.options import Server, read_time
 from bus.cli.output import plain, print_json_line
-from bus.cli.passing import NewMessages
 from bus.domain.sizes import format_size
 from bus.domain.times import parse_time
 from bus.errors import ReceiverRefused, ReceiverUnavailable

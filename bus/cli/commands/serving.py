@@ -14,7 +14,7 @@ import typer
 from bus.cli.options import ApiKey, AsJson, ServerUrl
 from bus.cli.output import print_json_line
 from bus.errors import ConfigurationError
-from bus.garbage import lasting
+from bus.gc_tuning import lasting
 
 if TYPE_CHECKING:
     from bus.serving import Announcement

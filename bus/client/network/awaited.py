@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bus.client.network.straight import DirectSend
+from bus.client.network.direct_send import DirectSend
 from bus.client.options import PreparedMessage
 from bus.errors import SpoolError
 

@@ -14,7 +14,7 @@ from bus.client.network.backoff import Backoff
 from bus.client.network.http import Reason, Reply, Result
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic
 from bus.client.sending.confirms import Confirms
-from bus.client.sending.isolated import IsolatedRecord, IsolatedRecords
+from bus.client.sending.isolated_records import IsolatedRecord, IsolatedRecords
 from bus.client.spooling.batch import Batch
 from bus.client.spooling.home import id_of
 from bus.client.spooling.lanes import CONSUMER, OUT, REJECTED, RejectedRecord, destination_of, encode_rejected

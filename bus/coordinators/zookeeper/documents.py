@@ -13,8 +13,8 @@ from kazoo.exceptions import BadVersionError, NodeExistsError
 from bus.coordinators.zookeeper.connection import Connection, Request
 from bus.coordinators.zookeeper.names import node_of, text_of
 from bus.errors import StoreError, StoreUnavailable
+from bus.localized_text import localized
 from bus.ports.store import Document, changed_meanwhile
-from bus.sentences import localized
 
 ROOT: Final = "bus"
 # A server ends the connection of a request over 1,048,575 bytes (``jute.maxbuffer``); this leaves room for its head.

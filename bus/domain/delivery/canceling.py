@@ -6,7 +6,7 @@ from typing import Final
 
 from bus.domain.delivery.delivery import Compensation, Outcome, Status
 from bus.domain.tracing.trace import DeliveryTrace, Trace, is_finished, start_trace
-from bus.sentences import N_
+from bus.localized_text import N_
 
 REMOVED: Final = N_("subscription removed")
 

@@ -17,7 +17,7 @@ from bus.domain.identity import id_time
 from bus.domain.subscription import Subscription
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import Trace
-from bus.sentences import AnyText, LocalizedText, localized
+from bus.localized_text import AnyText, LocalizedText, localized
 
 _BY_THE_CLOCK: Final = (Status.RETRYING, Status.RESEND)
 _BEHIND: Final = 5000  # ms; a feed that keeps up with its outcomes is never so far behind

@@ -10,7 +10,7 @@ from jmespath.exceptions import JMESPathTypeError
 
 from bus.domain.json_bodies import is_json, read_json
 from bus.domain.message import Message
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _ALL: Final = "*"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from bus.sentences import N_
+from bus.localized_text import N_
 
 SET_ASIDE: Final = "set aside"
 DISCARDED: Final = "discarded"

@@ -11,7 +11,7 @@ from typing import Final
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.delivery.intervention import BY_A_PERSON, SET_ASIDE, Intervention
 from bus.domain.subscription import PAUSED_BY_410, PAUSED_BY_PERSON
-from bus.sentences import N_, AnyText, LocalizedText, localized
+from bus.localized_text import N_, AnyText, LocalizedText, localized
 
 FILTERED: Final = N_("filter")
 PAUSED: Final = N_("paused")

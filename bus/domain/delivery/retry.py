@@ -11,7 +11,7 @@ import msgspec
 
 from bus.domain.durations import format_duration, parse_duration
 from bus.domain.times import DAY
-from bus.sentences import localized
+from bus.localized_text import localized
 
 JITTER: Final = 0.2
 RETRY_AFTER_CAP: Final = DAY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 
 class Severity(enum.StrEnum):

@@ -10,7 +10,7 @@ from bus.domain.delivery.reasons import reason_of
 from bus.domain.health.facts import Backlog, DeliveryRates, Facts, Lane, OpenBreaker
 from bus.domain.health.rules.subscribers import manner_of
 from bus.domain.subscription import Subscription
-from bus.sentences import N_, AnyText, localized
+from bus.localized_text import N_, AnyText, localized
 
 _FAILING: Final = 0.1
 """The share of attempts from which on it fails; less is told beside that it is healthy."""

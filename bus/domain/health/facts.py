@@ -21,7 +21,7 @@ from bus.domain.health.vitals import (
     UnreachableProcess,
 )
 from bus.domain.subscription import Subscription
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 Lane = tuple[str, str]
 """A destination and the name of a subscription."""

@@ -10,7 +10,7 @@ import msgspec
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.rulebook import RULES, Rulebook
 from bus.domain.times import DAY, MINUTE
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 
 KEPT: Final = 7 * DAY
 """How long a closed incident is kept, in milliseconds."""

@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.times import DAY, HOUR, MINUTE, SECOND
-from bus.sentences import N_
+from bus.localized_text import N_
 
 VOLUME_WINDOW: Final = 10 * MINUTE
 """What ``pv_min`` and ``pv_max`` count."""

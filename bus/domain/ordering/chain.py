@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 LEAST_TAKEOVER: Final = 2.0
 MOST_TAKEOVER: Final = 3_600.0

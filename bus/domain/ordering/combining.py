@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidMessage
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _GROUPED = frozenset({TransportName.KAFKA, TransportName.RABBITMQ})
 

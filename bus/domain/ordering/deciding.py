@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bus.domain.ordering.chain import Chain, Lease, Segment, abandoned, produced_by
 from bus.errors import Conflict, NotFound
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 
 
 def segment_of(code: str, chain: Chain, group: str) -> Segment:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from bus.domain.ordering.chain import Chain, GroupStanding, Role, Segment
 from bus.domain.times import format_time
-from bus.sentences import N_, AnyText, LocalizedText, listed, localized
+from bus.localized_text import N_, AnyText, LocalizedText, listed, localized
 
 _MOST_NAMED: Final = 3
 _NOBODY: Final = {

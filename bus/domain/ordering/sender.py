@@ -25,7 +25,7 @@ from bus.domain.ordering.chain_copy import ChainCopy
 from bus.domain.ordering.effects import CheckGroup, HasMark, Mark, OpenWriter, Procedure, Write
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 from bus.errors import LeaseLost, NotLeader
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _AGAIN: Final = localized("send it again under the same id: it is delivered once")
 _WAIT: Final = localized("it is accepted once that one has ended: one producer at a time keeps the order")

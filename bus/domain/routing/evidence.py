@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 
 class ChannelSeen(msgspec.Struct, frozen=True):

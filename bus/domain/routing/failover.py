@@ -9,7 +9,7 @@ import msgspec
 
 from bus.domain.routing.rooms import Rooms, Route
 from bus.errors import Conflict, InvalidMessage, NotFound
-from bus.sentences import localized
+from bus.localized_text import localized
 
 
 class Phase(enum.StrEnum):

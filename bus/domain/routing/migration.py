@@ -13,7 +13,7 @@ import msgspec
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import ENDED, RULES, Kind, Readers, Rule, Side, Step
 from bus.errors import Conflict
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 
 SHORTEST: Final = 0.5
 LONGEST: Final = 3600.0

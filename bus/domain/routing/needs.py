@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from bus.domain.routing.evidence import IdleObservation, TopicObservation
 from bus.domain.routing.migration import Migration
 from bus.domain.routing.steps import Need, Side
-from bus.sentences import AnyText, joined, listed, localized
+from bus.localized_text import AnyText, joined, listed, localized
 
 MARGIN: Final = 2.0
 """Seconds beyond the lookup interval: answers that were on their way, and a proxy that has just begun."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bus.errors import ConfigurationError
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 
 CONSUMERS: Final = "#C"
 PRODUCER: Final = "#P"

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from bus.sentences import N_
+from bus.localized_text import N_
 
 
 class Kind(enum.StrEnum):

@@ -13,7 +13,7 @@ import msgspec
 
 from bus.domain.headers import is_header_name
 from bus.domain.identity import ids_of_trace, parse_id
-from bus.sentences import localized
+from bus.localized_text import localized
 
 LONGEST_PATH: Final = 512
 _TRACE_ID: Final = re.compile(r"[0-9a-f]{32}")

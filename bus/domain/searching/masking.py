@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from bus.sentences import localized
+from bus.localized_text import localized
 
 MASK: Final = "***"
 MOST_RULES: Final = 100

@@ -12,7 +12,7 @@ from bus.domain.delivery.intervention import BY_A_PERSON
 from bus.domain.delivery.retry import is_permanent
 from bus.domain.tracing.signature import FAILING, UNKNOWN
 from bus.domain.tracing.trace import Trace, failure_of
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 
 
 class FailureGroup(msgspec.Struct):

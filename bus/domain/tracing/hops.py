@@ -15,7 +15,7 @@ from bus.domain.delivery.receipt import Receipt
 from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.tracing.trace import DeliveryTrace, Trace
-from bus.sentences import N_, AnyText, localized
+from bus.localized_text import N_, AnyText, localized
 
 _ATTEMPT: Final = {
     Origin.TRANSPORT: N_("attempt {n}"),

@@ -11,8 +11,8 @@ from pymongo import UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.localized_text import localized
 from bus.ports.store import Document, DocumentWrite, changed_meanwhile
-from bus.sentences import localized
 from bus.stores.mongodb.connection import Collection, Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments
 from bus.stores.mongodb.forms import DamagedDocument

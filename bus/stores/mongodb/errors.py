@@ -12,8 +12,8 @@ import pymongo.errors as driver
 from dns.exception import DNSException
 
 from bus.errors import StoreError, StoreUnavailable
+from bus.localized_text import localized
 from bus.network.error_texts import error_text, plain_text
-from bus.sentences import localized
 
 DUPLICATE_KEY: Final = 11000
 

@@ -11,8 +11,8 @@ import msgspec
 from bus.domain.message import Message
 from bus.domain.tracing.trace import Trace, is_finished
 from bus.errors import StoreError
+from bus.localized_text import localized
 from bus.ports.store import DeliveryKey
-from bus.sentences import localized
 from bus.stores.mongodb.bodies import Bodies, Reference
 from bus.stores.mongodb.connection import Connection, Form
 from bus.stores.mongodb.damaged import DamagedDocuments

@@ -10,8 +10,8 @@ from bus.domain.delivery.delivery import Compensation, Outcome, compensation_of
 from bus.domain.message import Message
 from bus.domain.tracing.trace import finished_generation, is_overtaken
 from bus.errors import StoreUnavailable
+from bus.localized_text import localized
 from bus.ports.store import DocumentWrite
-from bus.sentences import localized
 from bus.stores.mongodb.bodies import Bodies
 from bus.stores.mongodb.compensations import Compensations, Ending
 from bus.stores.mongodb.connection import Connection

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from bus.errors import BusError, StoreUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.stores.gathering import BatchCollector
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.errors import translating

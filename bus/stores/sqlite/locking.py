@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bus.errors import StoreUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.stores.sqlite.errors import translating
 
 PATIENCE: Final = 5.0  # seconds that anything of the store waits for another process

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from bus.async_helpers import lasting
 from bus.domain.catalog import Catalog
 from bus.domain.destination import Ordering
 from bus.domain.message import Message
@@ -19,17 +20,16 @@ from bus.domain.ordering.reader import ChainReader
 from bus.domain.ordering.sender import ChainSender
 from bus.domain.ordering.tenure import TERMS, Terms
 from bus.errors import NotLeader
+from bus.localized_text import AnyText, localized
 from bus.ports.broker_group import BrokerGroup, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.chains.condition import CoordinatorWatch, group_state, trouble_of
 from bus.transports.chains.consumer import ChainConsumer
 from bus.transports.chains.driver import ChainDriver
 from bus.transports.chains.leftovers import Leftovers
 from bus.transports.chains.sender import StrictSender
-from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
 _AROUND: Final = 5  # signs of life between two looks at groups that are not in use

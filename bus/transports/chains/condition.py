@@ -9,10 +9,10 @@ from typing import Final
 from bus.domain.ordering.chain import Chain, Role
 from bus.domain.ordering.obstacles import GroupState, no_chain, obstacles
 from bus.errors import StoreError
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.broker_group import BrokerGroup, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.store import DocumentStore
-from bus.sentences import AnyText, joined, localized
 
 _log = logging.getLogger(__name__)
 _EVERY: Final = 5.0

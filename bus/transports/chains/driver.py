@@ -25,9 +25,9 @@ from bus.domain.ordering.effects import (
     Write,
 )
 from bus.errors import Conflict, StoreError, TransportError
+from bus.localized_text import AnyText, localized
 from bus.ports.broker_group import AWAY, BrokerGroup, GroupReader, GroupStatus, GroupWriter
 from bus.ports.store import DocumentStore
-from bus.sentences import AnyText, localized
 from bus.telemetry import labels, metrics
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bus.domain.message import Message
 from bus.domain.ordering.sender import Admission, ChainSender
 from bus.errors import NotLeader
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.chains.driver import ChainDriver
 
 _MOST: Final = 256

@@ -10,9 +10,9 @@ from typing import Final
 from bus.domain.destination import Destination, strict_carrier
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError
+from bus.localized_text import AnyText, localized
 from bus.ports.broker_group import BrokerGroup
 from bus.ports.transport import Lag, OutgoingMessage
-from bus.sentences import AnyText, localized
 from bus.transports.chains.chains import Chains
 from bus.transports.chains.consumer import ChainConsumer
 

@@ -14,7 +14,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from bus.call_watch import CallHangs, CallWatch
 from bus.errors import TransportError, TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.kafka.errors import TROUBLE, transport_error
 
 OF_GROUPS: Final = 0

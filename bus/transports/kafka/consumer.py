@@ -9,11 +9,11 @@ from typing import Any
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import IncomingMessage
-from bus.transports.kafka.aside import QuarantineQueue
 from bus.transports.kafka.buffer import Buffer
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.group import Membership
+from bus.transports.kafka.quarantine_queue import QuarantineQueue
 from bus.transports.kafka.start_offsets import Group
 
 

@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaProducer
 
 from bus.call_watch import CallWatch
 from bus.errors import ConfigurationError, EventsUnavailable, TransportError
+from bus.localized_text import localized
 from bus.ports.events import SealedBlock
-from bus.sentences import localized
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import translated

@@ -13,6 +13,7 @@ from aiokafka import errors as kafka
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from bus.async_helpers import first_of
 from bus.call_watch import CallWatch
 from bus.errors import TransportError
 from bus.ports.clock import Clock
@@ -25,7 +26,6 @@ from bus.transports.kafka.fetching import ConsumerPolling, SetAside
 from bus.transports.kafka.protocol.closing import disconnect, stop_consumer
 from bus.transports.kafka.protocol.requests import Member, commit
 from bus.transports.kafka.start_offsets import Group, NotStarted, has_start, windows
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from bus.errors import InvalidDestination
-from bus.sentences import localized
+from bus.localized_text import localized
 
 LONGEST_TOPIC: Final = 249
 _ESCAPE: Final = re.compile(r"-([-u])")

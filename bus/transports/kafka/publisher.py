@@ -17,8 +17,8 @@ from aiokafka.partitioner import murmur2
 
 from bus.call_watch import CallHangs, CallWatch
 from bus.domain.message import Message
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.transports.kafka.codec import OutgoingRecord, record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from bus.async_helpers import first_of
 from bus.errors import TransportError, TransportUnavailable
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated
@@ -17,7 +18,6 @@ from bus.transports.kafka.lag import Lags
 from bus.transports.kafka.protocol.metadata import layouts
 from bus.transports.kafka.publisher import Publisher
 from bus.transports.kafka.topology import EnsuredDestination, Topology
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _RETRY: Final = 0.3

@@ -13,7 +13,7 @@ from aiokafka import errors as kafka
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from bus.transports.kafka.commits import ANYWHERE, Commit
 from bus.transports.kafka.config import KafkaConfig, milliseconds
 from bus.transports.kafka.connection import Cluster

@@ -11,10 +11,10 @@ from bus.call_watch import CallWatch
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, OutgoingMessage
-from bus.sentences import AnyText, joined, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.consumer import KafkaConsumer

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from bus.sentences import AnyText, localized
+from bus.async_helpers import first_of
+from bus.localized_text import AnyText, localized
 from bus.telemetry import labels, metrics
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address
@@ -22,7 +23,6 @@ from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.frames import read_message
 from bus.transports.nsq.source import Source
 from bus.transports.nsq.topology import Lane
-from bus.waits import first_of
 
 _log = logging.getLogger(__name__)
 _STAMP: Final = 8  # bytes of the time at which a message was published

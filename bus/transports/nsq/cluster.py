@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from bus.async_helpers import lasting
 from bus.domain.health.progress import Progress
+from bus.localized_text import AnyText, localized
 from bus.ports.transport import HeldMessages, Lag
-from bus.sentences import AnyText, localized
 from bus.transports.nsq.config import Address, NsqdAddress
 from bus.transports.nsq.lag import ChannelDepths, ChannelWindows
 from bus.transports.nsq.lookup import Lookup
 from bus.transports.nsq.node import Dependencies, Nsqd
 from bus.transports.nsq.protocol.http import ChannelStats
 from bus.transports.nsq.topology import Lane
-from bus.waits import lasting
 
 _EAGER: Final = 1.0
 _JITTER: Final = 0.2

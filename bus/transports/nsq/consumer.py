@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from bus.domain.destination import TransportName
 from bus.errors import SpoolError
+from bus.localized_text import AnyText
 from bus.ports.quarantine import ForeignRecord, Quarantine
 from bus.ports.transport import IncomingMessage
-from bus.sentences import AnyText
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.buffer import InFlightMessage, NodeBuffer, State
 from bus.transports.nsq.codec import unwrap

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bus.sentences import AnyText, localized, text_of_error
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp, Peer

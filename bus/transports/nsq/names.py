@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from bus.errors import InvalidDestination, TransportRefused
-from bus.sentences import localized
+from bus.localized_text import localized
 
 LONGEST: Final = 64
 _ALLOWED: Final = re.compile(rf"[.a-zA-Z0-9_-]{{1,{LONGEST}}}")

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.config import Address, NsqConfig, NsqdAddress
 from bus.transports.nsq.confirming import answers_of
 from bus.transports.nsq.connection import Connection, connect
 from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, NsqFault, PermissionRefused
 from bus.transports.nsq.lag import ChannelDepths, reading_of
-from bus.transports.nsq.partitions.haste import UrgentLookups
+from bus.transports.nsq.partitions.urgent_lookups import UrgentLookups
 from bus.transports.nsq.protocol import commands
 from bus.transports.nsq.protocol.http import Limits, NsqHttp
 from bus.transports.nsq.topology import Lane, Topology

@@ -16,30 +16,30 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from bus.async_helpers import lasting
 from bus.domain.destination import Destination, Ordering, TransportName
 from bus.domain.health.progress import Progress
 from bus.domain.subscription import Subscription
 from bus.errors import InvalidDestination, TransportError, TransportRefused, TransportUnavailable
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import HeldMessages, Lag, OutgoingMessage
-from bus.sentences import AnyText, joined, localized
 from bus.transports.nsq.cluster import Cluster
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.consumer import NsqConsumer
 from bus.transports.nsq.errors import ErrorFrame, NsqFault, PermissionRefused
 from bus.transports.nsq.names import channel_of, topic_of
 from bus.transports.nsq.node import Dependencies, Nsqd
-from bus.transports.nsq.partitions.haste import UrgentLookups
 from bus.transports.nsq.partitions.order import NO_ORDER, NO_ORDER_HINT
 from bus.transports.nsq.partitions.publisher import PartitionPublisher
 from bus.transports.nsq.partitions.routes import Routes
+from bus.transports.nsq.partitions.urgent_lookups import UrgentLookups
 from bus.transports.nsq.protocol.commands import SubscribeMode
 from bus.transports.nsq.protocol.http import NsqHttp
 from bus.transports.nsq.publisher import Publisher
 from bus.transports.nsq.source import Source, way_of
 from bus.transports.nsq.topology import Lane, Topology
-from bus.waits import lasting
 
 
 class NsqTransport:

@@ -13,7 +13,7 @@ from pamqp.commands import Basic
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 from bus.transports.rabbitmq.codec import read
 from bus.transports.rabbitmq.session import Channel
 from bus.transports.rabbitmq.settling import AckWindow

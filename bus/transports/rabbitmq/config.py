@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from bus.domain.destination import Destination
 from bus.domain.message import check_destination
 from bus.errors import ConfigurationError, InvalidDestination
-from bus.sentences import localized
+from bus.localized_text import localized
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _OPTIONS: Final = ("cafile", "capath", "certfile", "keyfile", "no_verify_ssl")

@@ -9,8 +9,8 @@ from typing import Final
 
 from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
-from bus.sentences import localized
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.addresses import Address, Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from bus.async_helpers import lasting
 from bus.ports.clock import Clock
 from bus.ports.transport import IncomingMessage
 from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.feed import Feed
-from bus.waits import lasting
 
 
 class RabbitmqConsumer:

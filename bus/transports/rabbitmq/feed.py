@@ -9,9 +9,9 @@ from typing import Final
 
 from bus.domain.message import Message
 from bus.errors import TransportError, TransportUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
-from bus.sentences import localized
 from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.config import Patience

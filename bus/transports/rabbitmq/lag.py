@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from bus.domain.health.progress import Observation, Progress, Windows
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.transport import Lag
-from bus.sentences import localized
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer

@@ -7,7 +7,7 @@ from typing import Final
 
 from aio_pika.exceptions import PublishError
 
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.rabbitmq.session import Channel, Session
 
 _NOBODY: Final = "pier/probe"

@@ -16,8 +16,8 @@ from aio_pika.exceptions import ChannelClosed, ChannelNotFoundEntity, DeliveryEr
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.errors import TransportError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.connection import Connection

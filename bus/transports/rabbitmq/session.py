@@ -15,7 +15,7 @@ from yarl import URL
 
 from bus.call_watch import CallWatch
 from bus.errors import TransportError, TransportRefused
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 from bus.transports.rabbitmq.addresses import Address
 from bus.transports.rabbitmq.config import ClusterUrl
 from bus.transports.rabbitmq.errors import answering

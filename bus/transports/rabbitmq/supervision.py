@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from bus.async_helpers import lasting
 from bus.errors import TransportError
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -26,7 +27,6 @@ from bus.transports.rabbitmq.publisher import Publisher
 from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.switching import Switch
 from bus.transports.rabbitmq.topology import Topology, WantedBindings
-from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
 _REFUSED_AGAIN: Final = 10.0

@@ -11,7 +11,7 @@ from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.names import Lane, exchange_of, queue_of
 from bus.transports.rabbitmq.session import Channel, Session

@@ -12,10 +12,10 @@ from bus.domain.health.progress import Progress, worst
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportRefused
+from bus.localized_text import AnyText
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag, OutgoingMessage
-from bus.sentences import AnyText
 from bus.transports.rabbitmq.buffer import Buffer
 from bus.transports.rabbitmq.config import RabbitmqConfig, check_limits
 from bus.transports.rabbitmq.consumer import RabbitmqConsumer

@@ -22,7 +22,7 @@ from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics
 from pipeline.options import SessionOptions
 from pipeline.schemas import EVENTS
-from pipeline.serving import teller
+from pipeline.serving import status_reporter
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.plan import ServingPlan, plan_of
 from pipeline.serving.service import Service
@@ -38,7 +38,7 @@ NOT_YET = (Verdict.UNHEARD, Verdict.NOTHING)
 
 @pytest.fixture(autouse=True)
 def _talkative(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teller, "_TELL_S", 0.1)
+    monkeypatch.setattr(status_reporter, "_TELL_S", 0.1)
 
 
 class Serving:

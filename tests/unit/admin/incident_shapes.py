@@ -6,7 +6,7 @@ from typing import Any
 
 from bus.domain.health.alarm import Severity
 from bus.domain.health.incidents import Incident, RaisedAlarm
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.testing.writes import NOON
 from tests.unit.admin.admin_world import World
 

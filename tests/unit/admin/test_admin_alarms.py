@@ -14,7 +14,7 @@ from bus.cluster.alarm_documents import MOST_SILENCES
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel, Silence
 from bus.domain.health.incidents import Notification
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from bus.testing.writes import NOON
 from compensator.alarms.texts import Text
 from compensator.alarms.trials import Trials

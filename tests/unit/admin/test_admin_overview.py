@@ -16,9 +16,9 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.incidents import Incident, RaisedAlarm
 from bus.domain.health.vitals import BreakerFigures, SpoolFigures
 from bus.domain.times import format_time
+from bus.localized_text import localized
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag
-from bus.sentences import localized
 from bus.testing.transport import MemoryTransport
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import URL, World, problem, subscribed

@@ -11,7 +11,7 @@ from admin.showing.producers import producers_view
 from bus.cluster.member import Member
 from bus.cluster.report import Answer, Report
 from bus.domain.health.vitals import USED_KEY_RATE, ProducerFigures, RejectedFigures, TurnedAwayFigures
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.testing.writes import NOON
 from tests.unit.admin.admin_world import World, problem
 

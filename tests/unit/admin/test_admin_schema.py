@@ -44,7 +44,7 @@ from receiver.publishing import SpoolPublisher
 from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.strict_writing import StrictWriting
-from receiver.turned_away import TurnedAway
+from receiver.throttled_sources import TurnedAway
 from tests.unit.admin.admin_world import URL, World
 
 KNOWN = {

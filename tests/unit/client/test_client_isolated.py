@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bus.client.sending.isolated import MOST
+from bus.client.sending.isolated_records import MOST
 from bus.domain.identity import new_id
 from tests.unit.client.world import START, World, accepted, world
 

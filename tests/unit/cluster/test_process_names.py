@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bus.bootstrap.identity import claim_name
-from bus.cluster.kept import SavedViews, ViewsFile
+from bus.cluster.saved_views import SavedViews, ViewsFile
 from bus.domain.delivery.shares import View
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from bus.cluster.cluster_backlog import ClusterBacklog
 from bus.cluster.member import COLLECTION, Member
-from bus.cluster.waiting import ClusterBacklog
 from bus.domain.delivery.delivery import Compensation, Delivery, Outcome, Status
 from bus.domain.destination import Destination
 from bus.domain.message import Message, encode_message

@@ -19,7 +19,7 @@ from bus.errors import StoreUnavailable
 from bus.stores.own_events import OwnEvents
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore
-from compensator.alarms.kept import KeptWatch
+from compensator.alarms.alarm_file import KeptWatch
 from compensator.alarms.texts import Text
 from compensator.alarms.trials import Trials
 from compensator.alarms.watcher import INTERVAL, Watcher

@@ -32,7 +32,7 @@ from bus.testing.writes import DESTINATION, message
 from compensator.sweeper.service import SweeperService
 from tests.integration.client.fake_receiver import FakeReceiver, status
 from tests.unit.compensator.compensator_world import World
-from tests.unit.compensator.test_remains import service, told
+from tests.unit.compensator.test_orphaned_files import service, told
 
 IDLE = 60
 

@@ -22,7 +22,7 @@ from bus.security.signatures import new_secret
 from bus.testing.poster import MemoryPoster, PostedRequest, Reply
 from bus.testing.writes import DESTINATION
 from dispatcher.batching import HELD_BYTES, MOST_HELD, Window
-from dispatcher.pending import PendingDeliveries, PendingDelivery
+from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery
 from tests.unit.dispatcher.dispatcher_world import URL, World, fresh, handed, held, statuses, subscription
 from tests.unit.dispatcher.test_dispatcher import catalog, dispatching
 

@@ -15,8 +15,8 @@ from bus.domain.message import Message
 from bus.errors import StoreUnavailable
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply
-from dispatcher import discarded
-from dispatcher.pending import PendingDelivery
+from dispatcher import discard_check
+from dispatcher.pending_deliveries import PendingDelivery
 from dispatcher.worker import SubscriptionWorker
 from tests.unit.dispatcher.dispatcher_world import URL, World, handed, held, subscription
 
@@ -120,7 +120,7 @@ async def test_while_the_store_is_away_it_is_posted(world: World) -> None:
 
 
 async def test_a_store_that_hangs_holds_them_up_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discarded, "_PATIENCE", 0.01)
+    monkeypatch.setattr(discard_check, "_PATIENCE", 0.01)
     asked: list[int] = []
 
     async def hang(keys: Sequence[object]) -> set:
@@ -146,7 +146,7 @@ async def test_a_store_that_hangs_holds_them_up_once(world: World, monkeypatch: 
 async def test_a_store_that_hangs_holds_up_what_a_transport_brings_no_longer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discarded, "_PATIENCE", 0.01)
+    monkeypatch.setattr(discard_check, "_PATIENCE", 0.01)
 
     async def hang(_: object) -> set:
         await asyncio.Event().wait()

@@ -13,7 +13,7 @@ from bus.domain.routing.needs import CALM, MARGIN, StepEvidence, waits_for
 from bus.domain.routing.rooms import Route
 from bus.domain.routing.steps import RULES, Kind, Step
 from bus.errors import Conflict
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 LONG = 1e6
 META = {"partition_num": 1, "ordered": False}

@@ -14,11 +14,11 @@ from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.member import Member
 from bus.domain.routing.evidence import ChannelSeen, PartSeen, TopicObservation
 from bus.errors import StoreUnavailable
+from bus.localized_text import AnyText
 from bus.ports.store import Document
 from bus.security.audit_log import AuditLog
 from bus.security.clients import networks_of
 from bus.security.keyring import Keyring
-from bus.sentences import AnyText
 from bus.stores.snapshot import Snapshot
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore

@@ -36,7 +36,7 @@ from receiver.quotas import Quotas
 from receiver.rejections import Rejections
 from receiver.routing import HERE, OtherReceivers, Route
 from receiver.strict_writing import StrictSenders, StrictWriting
-from receiver.turned_away import TurnedAway
+from receiver.throttled_sources import TurnedAway
 from tests.harness.gated_spool import GatedSpool
 
 

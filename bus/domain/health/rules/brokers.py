@@ -9,7 +9,7 @@ from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, PublishTarget
 from bus.domain.health.vitals import NodeFigures
 from bus.domain.sizes import format_size
-from bus.sentences import LocalizedText, listed, localized
+from bus.localized_text import LocalizedText, listed, localized
 
 _MOST_NAMES: Final = 3
 _MAKE_ROOM: Final = localized(

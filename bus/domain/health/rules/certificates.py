@@ -12,7 +12,7 @@ from bus.domain.health.facts import Facts
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
 from bus.domain.times import DAY
-from bus.sentences import listed, localized
+from bus.localized_text import listed, localized
 
 _VERY_SOON: Final = 2 * DAY
 _MOST_NAMES: Final = 3

@@ -12,7 +12,7 @@ from bus.domain.health.rulebook import HYSTERESIS, Rulebook
 from bus.domain.health.vitals import DiskFigures
 from bus.domain.sizes import format_size
 from bus.domain.times import HOUR
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 
 _SOON: Final = 24 * HOUR
 _VERY_SOON: Final = 2 * HOUR

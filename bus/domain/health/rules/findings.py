@@ -9,7 +9,7 @@ from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, Lane
 from bus.domain.health.findings import NORMS_LAST, Deviation, Metric, Proof, Shortfall
-from bus.sentences import N_, LocalizedText, localized
+from bus.localized_text import N_, LocalizedText, localized
 
 CAUSE: Final = "proof"
 """Of all that a proof found."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts
-from bus.sentences import N_, localized
+from bus.localized_text import N_, localized
 
 _NEEDED: Final = {
     "receiver": N_("no receiver is alive: new messages are refused; producers keep theirs in their spools"),

@@ -11,7 +11,7 @@ from bus.domain.health.facts import Facts, ProducerQueue
 from bus.domain.health.rulebook import VOLUME_WINDOW, Rulebook
 from bus.domain.health.vitals import USED_KEY_RATE, USED_RATE, USED_SHARE, RejectedFigures, TurnedAwayFigures
 from bus.domain.times import MINUTE
-from bus.sentences import N_, localized
+from bus.localized_text import N_, localized
 
 _UNKNOWN: Final = 404
 _TURNED_AWAY: Final = {

@@ -11,7 +11,7 @@ from bus.domain.health.facts import Backlog, DeliveryRates, Facts
 from bus.domain.health.progress import Progress, Verdict
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
-from bus.sentences import N_, LocalizedText, listed, localized
+from bus.localized_text import N_, LocalizedText, listed, localized
 
 _LEAST_ATTEMPTS: Final = 10
 """Of fewer attempts a share says nothing."""

@@ -9,7 +9,7 @@ from bus.domain.durations import about
 from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, Queue
 from bus.domain.health.rulebook import Rulebook
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 
 _QUARANTINE: Final = "quarantine"
 

@@ -12,7 +12,7 @@ from bus.domain.health.rulebook import Rulebook
 from bus.domain.health.vitals import ReplicaFigures, StoreFigures
 from bus.domain.sizes import format_size
 from bus.domain.times import MINUTE
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 
 _WELL: Final = frozenset({"PRIMARY", "SECONDARY", "ARBITER"})
 _FULL: Final = 0.9

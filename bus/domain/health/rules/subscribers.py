@@ -10,7 +10,7 @@ from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.facts import Facts, OpenBreaker
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import PAUSED_BY_410
-from bus.sentences import N_, localized
+from bus.localized_text import N_, localized
 
 _OPENED: Final = {
     "silent": N_("the subscriber {name} of {destination} does not answer; its breaker is open on {nodes}"),

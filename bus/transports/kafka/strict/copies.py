@@ -11,7 +11,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from bus.errors import TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.kafka.config import milliseconds
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.protocol.metadata import Copies, copies_of, layout_of

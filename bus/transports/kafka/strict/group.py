@@ -12,11 +12,11 @@ from bus.call_watch import CallWatch
 from bus.domain.destination import Destination
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError, TransportUnavailable
+from bus.localized_text import AnyText, joined, localized
 from bus.ports.broker_group import AWAY, GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
-from bus.sentences import AnyText, joined, localized
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.errors import TROUBLE, describe, translated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from bus.errors import TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.kafka.connection import Cluster
 from bus.transports.kafka.protocol.metadata import layout_of
 from bus.transports.kafka.protocol.requests import LATEST, offsets

@@ -10,7 +10,7 @@ from aiokafka import errors as kafka
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from bus.errors import TransportRefused
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.kafka.connection import OF_TRANSACTIONS, Cluster
 from bus.transports.kafka.protocol.metadata import Copies, copies_of
 from bus.transports.kafka.protocol.requests import Setting, topic_settings

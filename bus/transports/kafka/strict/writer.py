@@ -12,8 +12,8 @@ from aiokafka import errors as kafka
 
 from bus.domain.message import Message
 from bus.errors import TransportError
+from bus.localized_text import localized
 from bus.ports.clock import Clock
-from bus.sentences import localized
 from bus.transports.kafka.codec import record_of
 from bus.transports.kafka.config import KafkaConfig
 from bus.transports.kafka.connection import Cluster

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from bus.sentences import AnyText, text_of_error
+from bus.localized_text import AnyText, text_of_error
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import NsqFault
 from bus.transports.nsq.lag import ChannelDepths

@@ -11,8 +11,8 @@ from bus.domain.routing.answers import Answer, union
 from bus.domain.routing.listlookup import LookupAddresses
 from bus.domain.routing.rooms import Access
 from bus.errors import ConfigurationError
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized, text_of_error
 from bus.transports.nsq.config import Address, NsqConfig, parse_lookupd
 from bus.transports.nsq.errors import NOT_LEADER, ConnectionLost, ErrorFrame, NsqFault
 from bus.transports.nsq.protocol.http import NsqHttp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from bus.transports.nsq.errors import ORDER_IS_MUST, ErrorFrame, NsqFault
 from bus.transports.nsq.partitions.layout import Layout
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from bus.sentences import AnyText, localized, text_of_error
+from bus.localized_text import AnyText, localized, text_of_error
 from bus.transports.backoff import Backoff
 from bus.transports.nsq.batches import split
 from bus.transports.nsq.confirming import answers_of

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from bus.domain.identity import trace_number
+from bus.localized_text import AnyText
 from bus.ports.transport import OutgoingMessage
-from bus.sentences import AnyText
 from bus.transports.nsq.batches import tell_too_large
 from bus.transports.nsq.codec import wrap
 from bus.transports.nsq.node import Dependencies

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from bus.domain.routing.rooms import Access
-from bus.sentences import AnyText, joined, localized
+from bus.localized_text import AnyText, joined, localized
 from bus.transports.nsq.config import Address
 from bus.transports.nsq.errors import ConnectionLost
 from bus.transports.nsq.lag import ChannelDepths

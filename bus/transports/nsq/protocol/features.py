@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.nsq.config import Compression, NsqConfig
 from bus.transports.nsq.errors import NotNsq, PermissionRefused
 

@@ -17,9 +17,9 @@ import msgspec
 
 from bus.domain.health.vitals import BrokerFigures, NodeFigures
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
+from bus.localized_text import localized
 from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
-from bus.sentences import localized
 from bus.transports.rabbitmq.management.config import ManagementUrl
 
 PAGE: Final = 500

@@ -8,7 +8,7 @@ from typing import Any
 
 from aio_pika import ExchangeType
 
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 from bus.transports.rabbitmq.errors import QueueMissing
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import data_mark_of

@@ -7,16 +7,17 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bus.async_helpers import lasting
 from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.domain.subscription import Subscription
 from bus.errors import TransportError
+from bus.localized_text import AnyText
 from bus.ports.broker_group import GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import Lag
-from bus.sentences import AnyText
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience, check_limits
 from bus.transports.rabbitmq.connection import Connection
@@ -28,7 +29,6 @@ from bus.transports.rabbitmq.strict.reader import RabbitmqGroupReader
 from bus.transports.rabbitmq.strict.survey import Survey
 from bus.transports.rabbitmq.strict.topology import StrictTopology
 from bus.transports.rabbitmq.strict.writer import RabbitmqGroupWriter
-from bus.waits import lasting
 
 _log = logging.getLogger(__name__)
 PATIENCE: Final = Patience(heartbeat=3)

@@ -10,7 +10,7 @@ from typing import Final
 
 from bus.domain.message import Message
 from bus.errors import TransportUnavailable
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.rabbitmq.channel import ConsumerChannel
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.marks import Mark, mark_of

@@ -8,9 +8,10 @@ from contextlib import suppress
 
 from aiormq.exceptions import ChannelLockedResource
 
+from bus.async_helpers import lasting
 from bus.errors import TransportError, TransportUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
-from bus.sentences import localized
 from bus.transports.rabbitmq.addresses import Addresses
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.connection import Connection
@@ -18,7 +19,6 @@ from bus.transports.rabbitmq.errors import QueueMissing
 from bus.transports.rabbitmq.probe import Probe
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import own_queue
-from bus.waits import lasting
 
 
 class Node:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from bus.errors import TransportError, TransportRefused
+from bus.localized_text import AnyText, localized
 from bus.ports.clock import Clock
-from bus.sentences import AnyText, localized
 from bus.transports.rabbitmq.config import ClusterUrl, Host, Patience
 from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.strict.node import Node

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from bus.async_helpers import first_of, lasting
 from bus.domain.message import Message
 from bus.errors import TransportError, TransportUnavailable
+from bus.localized_text import localized
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
 from bus.ports.transport import IncomingMessage
-from bus.sentences import localized
 from bus.transports.backoff import Backoff
 from bus.transports.rabbitmq.buffer import Buffer, HeldDelivery
 from bus.transports.rabbitmq.config import Patience
@@ -23,7 +24,6 @@ from bus.transports.rabbitmq.session import Session
 from bus.transports.rabbitmq.setting_aside import set_aside
 from bus.transports.rabbitmq.strict.intake import Intake
 from bus.transports.rabbitmq.strict.names import queue_of
-from bus.waits import first_of, lasting
 
 _log = logging.getLogger(__name__)
 _FIRST_BACKOFF: Final = 0.1

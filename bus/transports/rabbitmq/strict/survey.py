@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from aiormq.abc import DeliveredMessage
 
 from bus.errors import TransportError
+from bus.localized_text import localized
 from bus.ports.broker_group import AWAY, GroupStatus
-from bus.sentences import localized
 from bus.transports.rabbitmq.errors import answering
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session

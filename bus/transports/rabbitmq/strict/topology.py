@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from aio_pika import ExchangeType
 
 from bus.domain.routing_pattern import EVERY_KEY
-from bus.sentences import LocalizedText, localized
+from bus.localized_text import LocalizedText, localized
 from bus.transports.rabbitmq.names import Lane
 from bus.transports.rabbitmq.session import Channel, Session
 from bus.transports.rabbitmq.strict.names import exchange_of, queue_of

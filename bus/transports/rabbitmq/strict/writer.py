@@ -11,7 +11,7 @@ from aio_pika.exceptions import PublishError
 
 from bus.domain.message import Message
 from bus.errors import TransportError
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.transports.rabbitmq.codec import properties_of
 from bus.transports.rabbitmq.config import Patience
 from bus.transports.rabbitmq.session import Channel, Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admin.pages.parts.deeds import OTHER, deed_of
+from admin.pages.parts.audit_actions import OTHER, deed_of
 from tests.unit.admin.admin_world import World
 
 PREFIX = "/api/v1/"

@@ -15,7 +15,7 @@ from admin.models.responses.access import SessionView
 from admin.models.responses.audit import AuditView
 from admin.models.responses.base import Listing
 from admin.models.responses.configuration import DestinationView
-from admin.pages.refused import ApiError
+from admin.pages.api_error import ApiError
 from admin.pages.site import Site
 from bus.security.clients import networks_of
 from tests.unit.admin.admin_world import World

@@ -14,7 +14,7 @@ from pydantic_core.core_schema import ErrorType
 import bus.errors
 from admin.pages.words import LANGUAGES, catalogue, words_of
 from admin.requests.problems import _VALUES, _why
-from bus.sentences import LocalizedText
+from bus.localized_text import LocalizedText
 from tests import texts
 
 SHOWN = ("admin", "bus/cluster", "bus/domain", "bus/security", "bus/stores/sqlite", "bus/transports")

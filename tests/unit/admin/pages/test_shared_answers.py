@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from admin.pages.refused import ApiError
+from admin.pages.api_error import ApiError
 from admin.pages.shared_answers import GOOD_FOR, SharedAnswers
 
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from admin.pages.api_error import ApiError
 from admin.pages.calls import ChangeResponse
 from admin.pages.finding import resending as resending_module
 from admin.pages.finding.resending import MessageResender
-from admin.pages.refused import ApiError
 from admin.pages.viewer import Viewer
 from bus.domain.delivery.delivery import Status
 

@@ -9,7 +9,7 @@ from bus.domain.delivery.reasons import REASONS, reason_of
 from bus.domain.delivery.retry import RetryPolicy
 from bus.domain.delivery.verdict import Answer, judge
 from bus.domain.subscription import Subscription
-from bus.sentences import AnyText, localized
+from bus.localized_text import AnyText, localized
 from bus.testing.writes import NOON, attempt, message
 
 

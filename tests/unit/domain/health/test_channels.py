@@ -13,7 +13,7 @@ from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel, Notice, QuietHours, Silence, notice
 from bus.domain.health.incidents import Acknowledgement, Incident, Notification, RaisedAlarm
 from bus.domain.times import HOUR, MINUTE
-from bus.sentences import localized
+from bus.localized_text import localized
 
 NOON = int(datetime(2026, 11, 24, 12, tzinfo=UTC).timestamp() * 1000)
 OPS = Channel("ops", "json://x")

@@ -13,7 +13,7 @@ from bus.domain.health.alarm import Alarm, Severity
 from bus.domain.health.incidents import KEPT, Acknowledgement, Incident, Notification, Watch, advance, merged
 from bus.domain.health.rulebook import Change, Rulebook
 from bus.domain.times import MINUTE, SECOND
-from bus.sentences import localized
+from bus.localized_text import localized
 
 BOOK = Rulebook({"backlog": Change(hold=10 * SECOND, clear=20 * SECOND), "dead": Change(hold=0, clear=0)})
 EVERY = 5 * SECOND

@@ -13,7 +13,7 @@ from bus.domain.message import Message
 from bus.domain.times import format_time
 from bus.domain.tracing.hops import Hop, hops_of
 from bus.domain.tracing.trace import Trace, attempts_in_order, merge_message, merge_outcome, start_trace
-from bus.sentences import localized
+from bus.localized_text import localized
 from bus.testing.writes import NOON, attempt, message, outcome
 
 

@@ -13,8 +13,8 @@ from bus.testing.clock import ManualClock
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import ConnectionLost
 from bus.transports.nsq.node import Dependencies
-from bus.transports.nsq.partitions.haste import UrgentLookups
 from bus.transports.nsq.partitions.layout import Place
+from bus.transports.nsq.partitions.urgent_lookups import UrgentLookups
 from bus.transports.nsq.protocol.http import ChannelStats, Limits, TopicStats
 from bus.transports.nsq.topology import Topology
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pamqp.commands import Basic
 
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 from bus.transports.rabbitmq.channel import ConsumerChannel
 
 

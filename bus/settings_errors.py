@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from bus.nearest import did_you_mean
+from bus.suggestions import did_you_mean
 
 _WORDS: Final = {
     "bool_parsing": "true or false",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.sentences import AnyText
+from bus.localized_text import AnyText
 
 
 class ApiError(Exception):

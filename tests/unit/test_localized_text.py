@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bus.errors import AccessDenied, BusError, Conflict, InvalidMessage, ReceiverError
-from bus.sentences import LocalizedText, joined, localized
+from bus.localized_text import LocalizedText, joined, localized
 
 
 def test_it_is_english_with_its_values_filled_in() -> None:

@@ -10,10 +10,10 @@ import pytest
 # What is kept is made by the hundred thousand, as by a process that has run for a while.
 _SETTLED = """
 import gc, itertools, time
-from bus import garbage
+from bus import gc_tuning
 
 kept = [{"n": number, "in": [number]} for number in range(400_000)]
-garbage.settle()
+gc_tuning.settle()
 turns = []
 for number in range(20_000):
     turns.append(time.thread_time())
@@ -27,15 +27,15 @@ assert longest < of_all / 4, (longest, of_all)
 """
 _LASTING = """
 import gc
-from bus import garbage
+from bus import gc_tuning
 
-with garbage.lasting():
+with gc_tuning.lasting():
     assert not gc.isenabled()
     made = [[number] for number in range(1_000)]
 assert gc.isenabled()
 assert not {id(one) for one in made} & {id(one) for one in gc.get_objects()}
 try:
-    with garbage.lasting():
+    with gc_tuning.lasting():
         raise OSError
 except OSError:
     assert gc.isenabled()

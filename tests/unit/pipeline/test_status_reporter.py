@@ -12,7 +12,7 @@ from bus.domain.pipelines import Job, Pipeline, RunRequest, ScheduledJob
 from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
 from pipeline.serving.metrics import RunMetrics
-from pipeline.serving.teller import PATH, StatusReporter
+from pipeline.serving.status_reporter import PATH, StatusReporter
 from tests.harness.fake_bus import FakeBus
 from tests.harness.process import free_port
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bus.sentences import N_
+from bus.localized_text import N_
 
 _BY_METHOD: Final = {"GET": N_("read"), "PUT": N_("set"), "PATCH": N_("changed"), "DELETE": N_("removed")}
 # What is made by a POST to a collection, by its path.

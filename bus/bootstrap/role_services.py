@@ -24,11 +24,11 @@ from bus.domain.health.vitals import (
 from bus.events.emitter import Emitter
 from bus.http.asgi import Field
 from bus.http.endpoint import Endpoint
+from bus.localized_text import AnyText
 from bus.ports.dispatching import LocalDispatcher
 from bus.ports.sampling import SamplePoster
 from bus.ports.transport import Lag
 from bus.posters.http import HttpPoster
-from bus.sentences import AnyText
 from bus.spans.recorder import SpanRecorder
 
 Asgi = Callable[..., Any]

@@ -23,7 +23,7 @@ from bus.spool import is_live
 from bus.spool.inspect import Inspection
 from bus.spool.lock import OwnerLock
 from bus.spool.retire import is_spool
-from compensator.alarms.kept import NAME as WATCH
+from compensator.alarms.alarm_file import NAME as WATCH
 
 _log = logging.getLogger(__name__)
 EVENTS: Final = "events"

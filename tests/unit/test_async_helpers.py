@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bus.waits import first_of
+from bus.async_helpers import first_of
 
 
 class Wait:

@@ -14,7 +14,7 @@ from bus.cluster.report import Answer, Report
 from bus.domain.destination import Destination, TransportName
 from bus.domain.health.rulebook import Rulebook
 from bus.domain.subscription import Subscription
-from bus.observing.observatory import ClusterStatus, StatusSnapshot
+from bus.observing.cluster_status import ClusterStatus, StatusSnapshot
 from bus.ports.transport import Lag
 from bus.stores.rollups import RollupReader
 from tests.unit.admin.admin_world import World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bus.cluster.cluster_backlog import ClusterBacklog, figures
 from bus.cluster.member import HeldMessages, Member
-from bus.cluster.waiting import ClusterBacklog, figures
 from bus.domain.health.vitals import SpoolFigures
 from bus.ports.spool import NewRecord
 from bus.ports.transport import Lag

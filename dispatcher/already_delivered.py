@@ -11,7 +11,7 @@ from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
 from bus.ports.transport import IncomingMessage
 from dispatcher.dependencies import Dependencies
-from dispatcher.pending import PendingDeliveries
+from dispatcher.pending_deliveries import PendingDeliveries
 
 
 class AlreadyDelivered:

@@ -16,7 +16,7 @@ from bus.http.asgi import Receive, Scope, Send, answer
 from bus.http.server import bind
 from bus.network.descriptors import Descriptors
 from bus.security.callers import Callers, Share
-from bus.serving.passing import ConnectionPasser, take_passed
+from bus.serving.connection_passer import ConnectionPasser, take_passed
 from bus.serving.server import Server, SharedPort, config
 from bus.settings import Settings
 from tests.harness.waiting import until

@@ -17,8 +17,8 @@ from bus.spool import AsyncSpool, Options
 from bus.testing.clock import NOON
 from bus.testing.events import MemoryEvents
 from bus.testing.writes import DESTINATION, message
-from compensator.alarms.kept import WatchFile
-from compensator.sweeper.remains import OrphanedFiles
+from compensator.alarms.alarm_file import WatchFile
+from compensator.sweeper.orphaned_files import OrphanedFiles
 
 
 def told(folder: Path, name: str = "one-000001.open", *, torn: bool = False) -> bytes:

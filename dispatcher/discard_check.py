@@ -12,7 +12,7 @@ from bus.errors import StoreError
 from bus.ports.store import DeliveryKey
 from bus.telemetry.outage import Outage
 from dispatcher.dependencies import Dependencies
-from dispatcher.pending import PendingDeliveries, PendingDelivery
+from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256

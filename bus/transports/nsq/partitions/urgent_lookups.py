@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bus.waits import first_of
+from bus.async_helpers import first_of
 
 
 class UrgentLookups:
