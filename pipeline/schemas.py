@@ -83,7 +83,7 @@ BLOCKS: Final = Table(
     "arrived",
 )
 """A row for each block: by a missing ``seq``, or a ``lost`` that grows, it shows that an emitter lost events. ``last``
-is whether the emitter ended with it; null in blocks that were read before that was told."""
+is whether the emitter ended with it; null in blocks that were read before that was recorded."""
 
 LEDGER: Final = Table(
     "ledger",

@@ -29,7 +29,7 @@ class Emitter:
     """Gathers events and passes them on in blocks, every second or thousand.
 
     A block without events is the first, comes every three minutes in which nothing happens, and is the last: a process
-    that was killed is told from one that is idle or ended in order.
+    that was killed is distinguished from one that is idle or ended in order.
 
     One write at a time is under way, however long it takes; meanwhile events gather up to a bound, and those beyond
     are lost. A block that was refused is written again until it is taken.

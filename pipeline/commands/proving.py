@@ -148,7 +148,7 @@ def _finding(row: Row) -> Finding:
 
 
 def _gaps(proof: Proof) -> list[Gap]:
-    """Return what emitters lost, the earliest first, and from when on it is not known what they did."""
+    """Return what emitters lost, the earliest first, and from when on their acts are unknown."""
     between = [gap for each in proof.emitters for gap in each["gaps"]]
     gaps = [
         Gap(

@@ -67,8 +67,8 @@ class RepairBalance(msgspec.Struct, frozen=True):
 def repair(summary: Summary, repairing: RepairOptions, jobs: list[str]) -> RepairBalance:
     """Hand over what is missing, and wait for the outcomes.
 
-    The ids of jobs are added to ``jobs`` once the bus has accepted them: these go on even if this is interrupted. Of
-    what is ``held`` in a strict order the bus resends what it knows to be lost with a group of brokers, and skips the
+    The ids of jobs are added to ``jobs`` once the bus has accepted them: these continue even if this is interrupted. Of
+    what is ``held`` in a strict order the bus resends what is lost with a group of brokers, and skips the
     rest; of destinations that lost nothing it is not asked.
 
     Raises
@@ -96,7 +96,7 @@ def repair(summary: Summary, repairing: RepairOptions, jobs: list[str]) -> Repai
 
 
 def _has_lost(api: Api, code: str) -> bool:
-    """Whether a strictly ordered destination lost something with a group of brokers, as far back as its chain tells."""
+    """Whether a strictly ordered destination lost something with a group of brokers, as far back as its chain goes."""
     found = api.call("GET", f"{destination_path(code)}/ordering")
     return bool(found["gaps"]) or any(segment["lost"] for segment in found["consume"])
 

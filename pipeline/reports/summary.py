@@ -71,7 +71,7 @@ class Finding(msgspec.Struct, frozen=True):
 class Gap(msgspec.Struct, frozen=True):
     """Blocks that an emitter closed and that never arrived, or events that it dropped, between two times.
 
-    Without ``until`` it is the end of one that did not end in order: what it did after its last block is not known.
+    Without ``until`` it is the end of one that did not end in order: its acts after its last block are unknown.
     """
 
     emitter: str
@@ -84,7 +84,7 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def hides_messages(self) -> bool:
-        """Whether messages may have been taken in meanwhile of which no event tells."""
+        """Whether messages may have been accepted meanwhile without an event."""
         return not self.role or any(role in _INTAKE for role in self.role.split("+"))
 
     @property
@@ -134,7 +134,7 @@ class Summary(msgspec.Struct, frozen=True):
     lost_blocks, lost_events
         How many blocks of events never arrived, and how many events emitters dropped, in all gaps.
     held
-        Deliveries of strictly ordered destinations that wait: only the bus knows whether a group of brokers lost them.
+        Deliveries of strictly ordered destinations that wait; the bus can say whether a group of brokers lost them.
     """
 
     verdict: str
@@ -164,7 +164,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def blind_spots(self) -> list[Gap]:
-        """The gaps in which messages may have been taken in of which no event tells."""
+        """The gaps in which messages may have been accepted without an event."""
         return [gap for gap in self.gaps if gap.hides_messages]
 
     def at(self, hop: str, name: str) -> int:
@@ -175,7 +175,7 @@ class Summary(msgspec.Struct, frozen=True):
 def verdict_of(rows: Iterable[Mapping[str, Any]], gaps: Iterable[Gap]) -> str:
     """Return the verdict: that of the worst bucket that was old enough to be judged.
 
-    At hops before the deliveries a bucket that differs is no news while all that is in it is told by events.
+    At hops before the deliveries a bucket that differs is no news while events cover all that is in it.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def sentence_of(summary: Summary) -> str:
 def _against(summary: Summary) -> str:
     messages = summary.at(PUBLISH, "store_behind")
     deliveries = len(summary.contradicted) - messages
-    parts = [f"events tell of the end of {deliveries} deliveries, and the store contradicts them"]
+    parts = [f"events contain the end of {deliveries} deliveries, and the store contradicts them"]
     if messages:
         parts.append(f"of {messages} accepted messages the store has no more than outcomes")
     return "; ".join(parts if deliveries else parts[1:])
@@ -234,9 +234,9 @@ def _accounted(summary: Summary) -> str:
     if sent := summary.at(ACCEPT, "held"):
         parts.append(f"{sent} messages were sent, and no receiver accepted them yet")
     if alone := summary.at(DELIVER, "event_lost"):
-        parts.append(f"{alone} have an end that only the store tells of")
+        parts.append(f"{alone} have an end that is in the store alone")
     if unsaid := summary.at(PUBLISH, "event_lost"):
-        parts.append(f"{unsaid} messages are in the store and no event tells that they were accepted")
+        parts.append(f"{unsaid} messages are in the store without an event of their acceptance")
     return "; ".join([*parts, *_blind(summary.blind_spots)])
 
 

@@ -114,7 +114,7 @@ _LAST: Final = ("at", "stage", "status", "attempt", "code", "reason", "transport
 
 
 def _closed() -> Column:
-    """Return whether events tell a good end: of a delivery that of its last generation, in which nothing is open."""
+    """Return whether events have a good end: of a delivery that of its last generation, in which nothing is open."""
     is_reopened = F.col("stored.status").isin(*OPEN_STATUSES) & _is_of_later_generation()
     ended = F.col("standing.status").isin(*CLOSED) & ~F.coalesce(is_reopened, F.lit(False))
     return F.when(F.col("hop") == DELIVER, F.coalesce(ended, F.lit(False))).otherwise(F.col("settled"))
@@ -164,7 +164,7 @@ def _finding(limit: Column) -> Column:
 def _finding_of_message(is_fresh: Column) -> Column:
     """Return the finding of a message at the hop to the transports.
 
-    What the store lacks of a message with deliveries is told of these.
+    What the store lacks of a message with deliveries is reported of these.
     """
     stored, remembered = F.col("stored.status"), F.col("remembered") & ~is_fresh
     accepted = F.col("announced") > 0
@@ -185,7 +185,7 @@ def _is_older() -> Column:
 
 
 def _is_newer() -> Column:
-    """Return whether no event tells of the store's state, by (generation, rank)."""
+    """Return whether no event has the store's state, by (generation, rank)."""
     stored, told = _places()
     return F.col("standing").isNull() | F.coalesce(stored > told, F.lit(False))
 

@@ -97,7 +97,7 @@ def watermark_of(emitters: Iterable[Row], patience: Patience) -> dt.datetime | N
 def broken_off(
     emitters: Iterable[Row], patience: Patience, since: dt.datetime | None, until: dt.datetime | None
 ) -> list[Row]:
-    """Return the emitters (rows of ``heard``) that are gone and did not end: what they told last may be lost.
+    """Return the emitters (rows of ``heard``) that are gone and did not end: their last events may be lost.
 
     Producers are left out: what they send is on their disks. So are those that were gone before ``since``. Blocks are
     known to have arrived up to ``until``, or up to the last that did.

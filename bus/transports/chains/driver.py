@@ -182,7 +182,7 @@ class ChainDriver:
         found = self._groups.get(group)
         has = await found.has_mark(self._code, mark) if found is not None else None
         if has is False:
-            _log.error("group %s lost its disks, with what it had of %s", group, self._code)
+            _log.error("group %s lost its disks, with its messages of %s", group, self._code)
             self._lacks_all(group)
         return has
 

@@ -57,7 +57,7 @@ def test_the_verdict_is_one_sentence():
     assert sentence_of(lost) == "1 deliveries are missing, and 1 messages that no receiver accepted"
     assert sentence_of(summary(verdict="unheard")).startswith("nothing can be judged yet")
     against = summary(verdict="contradicted", contradicted=[LOST])
-    assert sentence_of(against) == "events tell of the end of 1 deliveries, and the store contradicts them"
+    assert sentence_of(against) == "events contain the end of 1 deliveries, and the store contradicts them"
     assert sentence_of(msgspec.structs.replace(against, verdict="missing", missing=[LOST])).count("1 deliveries") == 2
 
 
@@ -70,8 +70,8 @@ def test_the_sentence_says_what_the_store_alone_knows_and_what_cannot_be_judged(
     assert sentence_of(against) == "of 1 accepted messages the store has no more than outcomes"
     hops = {"accept": hop(held=4), "publish": hop(event_lost=2), "deliver": hop(event_lost=3)}
     told = sentence_of(summary(verdict="explained", hops=hops))
-    assert "4 messages were sent, and no receiver accepted them yet; 3 have an end that only the store tells of" in told
-    assert "2 messages are in the store and no event tells that they were accepted" in told
+    assert "4 messages were sent, and no receiver accepted them yet; 3 have an end that is in the store alone" in told
+    assert "2 messages are in the store without an event of their acceptance" in told
     gaps = [Gap(f"e{number}", "receiver", "host-1", None, "2026-01-31T12:00:00.000Z", 1, 0) for number in range(5)]
     unsettled = sentence_of(summary(verdict="unsettled", gaps=gaps))
     assert unsettled.startswith("nothing is known to be lost: each of 100")

@@ -1,4 +1,4 @@
-"""What tells that a topic still has what it had: its id, and that its end did not go back."""
+"""The mark of a topic: its id and its end, which shows later whether its messages are still there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def topic_mark(cluster: Cluster, topic: str) -> TopicMark:
     Raises
     ------
     TransportUnavailable
-        Nobody leads it, or it is not there.
+        It has no leader, or does not exist.
     KafkaError, OSError
         The brokers do not answer.
     """
@@ -57,18 +57,18 @@ async def topic_mark(cluster: Cluster, topic: str) -> TopicMark:
         found = await offsets(cluster, {topic: layout}, LATEST)
         if (end := found[topic].get(PARTITION)) is not None:
             return TopicMark(layout.id, end)
-    raise TransportUnavailable(localized("kafka: nobody leads {topic} now", topic=topic))
+    raise TransportUnavailable(localized("kafka: {topic} has no leader now", topic=topic))
 
 
 async def has_mark(cluster: Cluster, topic: str, mark: TopicMark) -> bool:
-    """Whether a topic has what it had when it was marked.
+    """Whether a topic still has the messages that it had when it was marked.
 
     It has not only while both brokers keep a copy in step: else the other one may come back with it.
 
     Raises
     ------
     TransportUnavailable
-        One of the brokers that may have it is away; or as ``topic_mark``.
+        One of the brokers that may have it is unreachable; or as ``topic_mark``.
     KafkaError, OSError
         The brokers do not answer.
     """

@@ -1,4 +1,4 @@
-"""What tells that a group still has its data: an exchange of a name of its own, which is on the disks of all nodes."""
+"""The mark of a group that still has its data: an exchange of a name of its own, on the disks of all nodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DataMarks:
         return mark
 
     async def has(self, destination: str, mark: str) -> bool:
-        """Whether a node has one; that none has it is only said while all are there and know each other.
+        """Whether a node has one; that none has it is only reported while all are up and connected to each other.
 
         Raises
         ------
