@@ -59,30 +59,30 @@ def is_whole(text: str) -> bool:
 def test_from_nothing_to_a_repaired_subscriber(newcomer: tuple[Newcomer, SubscriberProcess]) -> None:
     person, subscriber = newcomer
     person.run(*person.help())
-    person.go_on("who gets its messages", "--retry", "1s", "--retry-max-attempts", "1")
+    person.go_on("add a subscriber", "--retry", "1s", "--retry-max-attempts", "1")
     sent = person.go_on("send a message")
     looks = sent
 
     def died() -> bool:
         nonlocal looks
         person.seen = sent
-        looks = person.go_on("what becomes of it")
+        looks = person.go_on("follow it")
         return looks.text.startswith("dead")
 
     wait_until(died, within=30, what="the message is dead")
     assert "HTTP 500" in looks.text or "500" in looks.text
-    groups = person.go_on("what fails like it")
+    groups = person.go_on("similar failures")
     assert "1 dead" in groups.text
     assert is_whole(groups.text)
     subscriber.configure("/shop=fail:0")
-    repaired = person.go_on("once it is repaired")
+    repaired = person.go_on("resend after the repair")
     assert "1 selected, 0 waiting, 1 delivered" in repaired.text
     person.seen = sent
-    assert person.go_on("what becomes of it").text.startswith("delivered")
+    assert person.go_on("follow it").text.startswith("delivered")
     assert len(subscriber.calls("/shop")) == 2
 
 
 def test_programs_are_suggested_nothing(newcomer: tuple[Newcomer, SubscriberProcess]) -> None:
     person, _ = newcomer
     shown = person.run("destination", "set", "quiet", "--json")
-    assert "who gets its messages" not in shown.text
+    assert "add a subscriber" not in shown.text
