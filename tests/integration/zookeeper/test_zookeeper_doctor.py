@@ -21,7 +21,7 @@ def checked(coordinator: str) -> dict[str, object]:
 
 def test_one_that_answers(place: str) -> None:
     found = checked(place)
-    assert (found["ok"], found["detail"]) == (True, f"ZooKeeper at {place} answers")
+    assert (found["ok"], found["detail"]) == (True, f"ZooKeeper at {place} is reachable")
 
 
 def test_one_that_is_away() -> None:
