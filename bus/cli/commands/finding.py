@@ -51,7 +51,7 @@ class Conditions:
     ] = None
     biz_id: Annotated[str | None, typer.Option(help="Business id that the producer set.")] = None
     source: Annotated[str | None, typer.Option(help="Name of the producer.")] = None
-    status: Annotated[str | None, typer.Option(help="Status: delivered, retrying, dead, pending, ...")] = None
+    status: Annotated[str | None, typer.Option(help="Status, such as delivered, retrying, dead or pending.")] = None
     since: Annotated[
         str | None, typer.Option("--from", help="Start: RFC 3339, or a duration before now such as 15m.")
     ] = None

@@ -81,7 +81,7 @@ def set_subscription(
     owner: Annotated[str | None, typer.Option(help="Owner that is notified of its alarms, see alarm_channels.")] = None,
     alarms: Annotated[
         str | None,
-        typer.Option(help='Alarm limits: "backlog=1000,age=15m,p99=2s,error_rate=0.2"; "" for the defaults.'),
+        typer.Option(help='Alarm limits: "backlog=1000, age=15m, p99=2s, error_rate=0.2"; "" for the defaults.'),
     ] = None,
     paused: Annotated[bool | None, typer.Option("--paused/--no-paused", help="Hold messages, or deliver them.")] = None,
     as_json: AsJson = False,
