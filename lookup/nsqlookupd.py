@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import httpx
 
+from bus.error_texts import error_text
 from bus.errors import EgressDenied
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import error_text
 from lookup.exchanges import ExchangeFailed, Exchanges
 
 ACCEPT: Final = "application/vnd.nsq; version=1.0"

@@ -13,8 +13,8 @@ from bus.agent.options import AgentOptions
 from bus.client import Bus
 from bus.client.sending.sender import rejected
 from bus.client.spooling.lanes import OUT, REJECTED
+from bus.error_texts import error_text, peer_name
 from bus.errors import SpoolError
-from bus.network.error_texts import error_text, peer_name
 from bus.ports.spool import SpoolStats
 from bus.telemetry import metrics
 

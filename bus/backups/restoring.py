@@ -20,9 +20,9 @@ from bus.bootstrap.store import embedded, open_store
 from bus.cluster.member import COLLECTION as MEMBERS
 from bus.cluster.peers import PeerKey
 from bus.domain.delivery.leases import retries_of, starting
+from bus.error_texts import error_text
 from bus.errors import BackupError
 from bus.files import make_directory, sync_directory
-from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.settings import Settings
 from bus.spool import is_live

@@ -20,9 +20,9 @@ from bus.bootstrap.data_format import NAME as FORMAT_NAME
 from bus.bootstrap.identity import names_of
 from bus.bootstrap.store import embedded
 from bus.databases import Advance, SqliteSnapshot
+from bus.error_texts import error_text
 from bus.errors import BackupError
 from bus.files import open_private
-from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.settings import Settings
 from bus.spool.recovery import copying as spool_copying

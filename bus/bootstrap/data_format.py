@@ -13,6 +13,7 @@ import msgspec
 from bus.bootstrap.spools import directories_of_queues
 from bus.bootstrap.store import embedded
 from bus.databases import version_of
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.files import write_whole
 from bus.settings import Settings
@@ -85,7 +86,7 @@ def note_format(data: Path, version: str) -> None:
     try:
         write_whole(path, wanted)
     except OSError as error:
-        _log.warning("the format of %s is not noted: %s", data, error)
+        _log.warning("the format of %s is not noted: %s", data, error_text(error))
 
 
 def _formats(settings: Settings) -> Iterator[FormatMismatch]:

@@ -41,7 +41,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return FAILED
     except OSError as error:
-        from bus.network.error_texts import error_text  # noqa: PLC0415
+        from bus.error_texts import error_text  # noqa: PLC0415
 
         return _complain(str(error_text(error)), "", FAILED)
     return code if isinstance(code, int) else 0

@@ -11,8 +11,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
+from bus.error_texts import error_text
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, ReceiverUnavailable
-from bus.network.error_texts import error_text
 from bus.network.names import is_http_url
 from bus.suggestions import did_you_mean
 

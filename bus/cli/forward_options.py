@@ -12,7 +12,7 @@ import typer
 from bus.domain.delivery.request import USER_AGENT, message_headers
 from bus.domain.message import Message
 from bus.domain.times import parse_time
-from bus.network.error_texts import error_text
+from bus.error_texts import error_text
 from bus.network.names import is_http_url
 
 if TYPE_CHECKING:

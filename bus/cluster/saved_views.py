@@ -11,6 +11,7 @@ import msgspec
 
 from bus.cluster.member import Member
 from bus.domain.delivery.shares import View
+from bus.error_texts import error_text
 from bus.files import write_whole
 
 _log = logging.getLogger(__name__)
@@ -44,4 +45,4 @@ class ViewsFile:
         try:
             await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(kept))
         except OSError as error:
-            _log.warning("the share of permits is not kept on disk: %s", error)
+            _log.warning("the share of permits is not kept on disk: %s", error_text(error))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bus.error_texts import error_text
 from bus.errors import EventsUnavailable
 from bus.events.files import EventFiles, Limits
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.ports.events import SealedBlock
 from bus.telemetry import metrics

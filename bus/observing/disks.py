@@ -15,6 +15,7 @@ import msgspec
 from bus.bootstrap import Context, Fill, RoleServices, embedded
 from bus.domain.health.forecast import Sample, full_in, kept
 from bus.domain.health.vitals import DiskFigures
+from bus.error_texts import error_text
 from bus.files import write_whole
 from bus.ports.clock import Clock
 from bus.settings import Settings
@@ -104,7 +105,7 @@ class DiskWatch:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            _log.warning("how disks filled before this start is not known: %s", error)
+            _log.warning("how disks filled before this start is not known: %s", error_text(error))
             return {}
 
     def _write(self) -> None:

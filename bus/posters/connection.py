@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
+from bus.error_texts import Phase, closed_early, error_text, timed_out
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import Phase, closed_early, error_text, timed_out
 from bus.ports.poster import PostFailure
 from bus.posters.answer import Answer, AnswerLimits, BadAnswer
 

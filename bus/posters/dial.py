@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from bus.error_texts import Phase, error_text, peer_name, timed_out
 from bus.errors import EgressDenied
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import Phase, error_text, peer_name, timed_out
 from bus.network.happy_eyeballs import DELAY, ConnectedSocket, LateAddresses, connect_first
 from bus.network.resolver import Resolver
 from bus.ports.poster import PostFailure

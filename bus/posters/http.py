@@ -10,8 +10,8 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from bus.error_texts import peer_name
 from bus.network.descriptors import Descriptors
-from bus.network.error_texts import peer_name
 from bus.network.happy_eyeballs import LateAddresses
 from bus.network.names import Lookup
 from bus.network.resolver import Resolver

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from bus.cluster.slots import SlotFiles
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.files import allow_open_files
 from bus.http.server import bind, url_of
@@ -200,7 +201,7 @@ class Supervisor:
         try:
             child = self._children[number] = await self._start(number)
         except OSError as error:
-            _log.error("process %d of %d cannot be started: %s", number, len(self._own), error)
+            _log.error("process %d of %d cannot be started: %s", number, len(self._own), error_text(error))
             return os.EX_OSERR
         if self._stopping.is_set():  # it began after all were told
             await self._end([child.process])

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.localized_text import AnyText, localized, text_of_error
-from bus.network.error_texts import error_text
 from bus.spans.otlp import rejected_of
 
 if TYPE_CHECKING:

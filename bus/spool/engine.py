@@ -16,10 +16,10 @@ from pathlib import Path
 import apsw
 
 from bus.domain.delivery.quota import SpoolCapacity
+from bus.error_texts import error_text
 from bus.errors import SpoolClosed, SpoolError, SpoolFailed, SpoolFull
 from bus.files import make_directory
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 from bus.ports.spool import NewRecord, Record
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.damage import Damage
@@ -212,11 +212,11 @@ class Engine:
                 localized(
                     "the disk of the spool {directory} failed ({error}); nothing was acknowledged since",
                     directory=str(self.directory),
-                    error=str(error),
+                    error=error_text(error),
                 ),
                 hint=localized("Check the disk; what was acknowledged before is read again at the next start."),
             )
-            _log.error("spool %s failed: %s", self.directory, error)
+            _log.error("spool %s failed: %s", self.directory, error_text(error))
             restore.mark_failed(self.directory, str(error))
         return self.failed
 

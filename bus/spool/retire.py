@@ -6,6 +6,7 @@ import logging
 import shutil
 from pathlib import Path
 
+from bus.error_texts import error_text
 from bus.errors import SpoolLocked
 from bus.spool.file import NAME
 from bus.spool.lock import OwnerLock
@@ -33,7 +34,7 @@ def remove(directory: Path) -> bool:
             return False
         shutil.rmtree(directory)
     except OSError as error:
-        _log.warning("the empty spool directory %s could not be removed: %s", directory, error)
+        _log.warning("the empty spool directory %s could not be removed: %s", directory, error_text(error))
         return False
     finally:
         lock.release()

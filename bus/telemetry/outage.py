@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from bus.error_texts import error_text
+
 
 class Outage:
     """The state of one thing that may be away.
@@ -24,7 +26,7 @@ class Outage:
     def goes_on(self, error: Exception) -> None:
         """Note a try that failed."""
         if not self._lasts:
-            self._log.warning("%s: %s", self._meanwhile, error)
+            self._log.warning("%s: %s", self._meanwhile, error_text(error))
         self._lasts = True
 
     def is_over(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bus.network.error_texts import error_text
+from bus.error_texts import error_text
 
 MOST_BYTES: Final = 2**20
 """What is read of a service's answer."""

@@ -12,10 +12,10 @@ import msgspec
 
 from bus.domain.health.alarm import Severity
 from bus.domain.health.channels import Channel
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.extras import extra
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import error_text
 from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
 

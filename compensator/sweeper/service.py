@@ -18,8 +18,8 @@ from bus.client.sending.drain import drain
 from bus.client.spooling.home import closed, orphans
 from bus.cluster.handover import WaitingHandover
 from bus.domain.health.vitals import ProducerFigures
+from bus.error_texts import error_text
 from bus.errors import BusError, SpoolClosed, SpoolLocked
-from bus.network.error_texts import error_text
 from bus.spool import is_live
 from bus.spool.retire import is_spool
 from bus.telemetry import metrics
@@ -97,7 +97,7 @@ class SweeperService:
             try:
                 self._live = await asyncio.to_thread(live_queues, self._roots, self._context.clock.now())
             except OSError as error:
-                _log.warning("what waits in producers' queues cannot be seen: %s", error)
+                _log.warning("what waits in producers' queues cannot be seen: %s", error_text(error))
             await self._context.clock.sleep(_LOOK_INTERVAL)
 
     def _look(self) -> None:
@@ -108,7 +108,7 @@ class SweeperService:
             found += [(path, path.name) for root in self._roots for path in self._services(root)]
             self._tell_of_closed()
         except OSError as error:
-            _log.warning("which queues are orphaned cannot be seen: %s", error)
+            _log.warning("which queues are orphaned cannot be seen: %s", error_text(error))
         else:
             self._orphans.see(found)
 

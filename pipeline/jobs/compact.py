@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from bus.network.error_texts import error_text
+from bus.error_texts import error_text
 from pipeline.errors import JobFailed
 from pipeline.lake.batches import READ_LINE, ROLLUP_LINE, batch_name, batches_in, batches_of, is_joined
 from pipeline.lake.lake import Commit, Lake

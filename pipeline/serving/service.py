@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from bus.domain.pipelines import Job, Pipeline, RunRequest, ScheduledJob
 from bus.domain.times import format_time
+from bus.error_texts import error_text
 from bus.ports.clock import Clock
 from pipeline.lake.storage import Storage
 from pipeline.metrics import StreamMetrics
@@ -120,7 +121,7 @@ class Service:
                 try:
                     self._book.want(QueuedRun(job=job))
                 except OSError as error:
-                    self._trouble(f"the lake cannot be written, and is tried again: {error}")
+                    self._trouble(f"the lake cannot be written, and is tried again: {error_text(error)}")
                     return
                 self._next[job] = self._plan.schedule.after(job, now)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from bus.cli.api import Api
 from bus.domain.pipelines import Pipeline, RunRequest
+from bus.error_texts import error_text
 from bus.errors import BusError
 from pipeline.commands.telling import ReportTarget
 from pipeline.serving.listeners import Listeners
@@ -76,5 +77,5 @@ class StatusReporter:
         except msgspec.ValidationError as error:
             return f"{api.url} does not answer as a bus does: {error}"
         except OSError as error:
-            return f"the lake cannot be written, and is tried again: {error}"
+            return f"the lake cannot be written, and is tried again: {error_text(error)}"
         return ""

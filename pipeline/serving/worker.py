@@ -8,6 +8,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 
 from bus.domain.pipelines import Run, Verdict
+from bus.error_texts import error_text
 from bus.errors import BusError
 from pipeline.errors import line_of
 from pipeline.serving.jobs import Jobs
@@ -78,4 +79,4 @@ class Worker:
                 return
 
     def _tell(self, error: OSError) -> None:
-        self._listeners.trouble(f"the lake cannot be written, and is tried again: {error}")
+        self._listeners.trouble(f"the lake cannot be written, and is tried again: {error_text(error)}")

@@ -20,8 +20,8 @@ from bus.cli.grouping import grouped
 from bus.cli.options import DEFAULT_URL, AsJson, Server
 from bus.cli.output import console, counted, plain, print_json
 from bus.cli.permissions import close, opened
+from bus.error_texts import error_text
 from bus.errors import BusError, ConfigurationError, ReceiverRefused, SpoolError
-from bus.network.error_texts import error_text
 
 if TYPE_CHECKING:
     from bus.settings import Settings

@@ -14,8 +14,8 @@ from bus.client.gate import GATE
 from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, PreparedMessage
 from bus.client.spooling.line import decode_head
+from bus.error_texts import error_text
 from bus.errors import SpoolError
-from bus.network.error_texts import error_text
 
 _log = logging.getLogger("bus.client")
 Verdict = Future[str]

@@ -18,7 +18,7 @@ import msgspec
 
 from bus.domain.headers import FALLBACK
 from bus.domain.queue_report import HEADER, SOURCE, QueueReport
-from bus.network.error_texts import error_text
+from bus.error_texts import error_text
 
 if TYPE_CHECKING:
     import ssl

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from bus.error_texts import error_text
 from bus.errors import NotLeader, SpoolFailed
 from bus.files import write_whole
-from bus.network.error_texts import error_text
 
 _log = logging.getLogger("bus.client")
 _FILE: Final = "producing.json"

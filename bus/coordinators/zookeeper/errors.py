@@ -11,9 +11,9 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import RWServerAvailable
 from kazoo.retry import ForceRetryError, InterruptedError, RetryFailedError  # noqa: A004 - kazoo's own
 
+from bus.error_texts import error_text
 from bus.errors import StoreError, StoreUnavailable
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import error_text
 
 # What is the case with a znode: the call that compares knows what to make of it.
 FOUND: Final[tuple[type[Exception], ...]] = (

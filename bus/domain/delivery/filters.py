@@ -10,6 +10,7 @@ from jmespath.exceptions import JMESPathTypeError
 
 from bus.domain.json_bodies import is_json, read_json
 from bus.domain.message import Message
+from bus.error_texts import kind_text
 from bus.localized_text import localized
 
 _ALL: Final = "*"
@@ -90,7 +91,7 @@ def _why(error: Exception) -> str:
         return "its body is no JSON, as its content type says"
     if isinstance(error, JMESPathTypeError):
         return f"{error.function_name}() does not take a value of type {error.actual_type}"
-    return type(error).__name__
+    return kind_text(error)
 
 
 def _is_true(found: Any) -> bool:

@@ -21,9 +21,9 @@ from joserfc import jwt
 from joserfc.errors import BadSignatureError, ExpiredTokenError, InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
+from bus.error_texts import error_text
 from bus.errors import AccessDenied, EgressDenied, IssuerUnavailable
 from bus.network.certificates import with_expiry_date
-from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.ports.clock import Clock
 from bus.security.egress import EgressPolicy

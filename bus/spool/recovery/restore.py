@@ -10,9 +10,9 @@ from pathlib import Path
 
 import apsw
 
+from bus.error_texts import error_text
 from bus.errors import SpoolError, SpoolFailed
 from bus.files import sync_directory
-from bus.network.error_texts import error_text
 from bus.spool.cursors import WINDOW, Cursors
 from bus.spool.file import NAME, UNCOUNTED, Contents, CursorRow, SpoolFile, TallyRow
 from bus.spool.options import Options

@@ -17,8 +17,8 @@ from pymongo.monitoring import ConnectionClosedEvent, ConnectionPoolListener
 from pymongo.read_concern import ReadConcern
 
 from bus.call_watch import CallHangs, CallWatch
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
-from bus.network.error_texts import error_text
 from bus.stores.mongodb.errors import translate, translating
 
 Form = dict[str, Any]

@@ -11,9 +11,9 @@ import bson.errors
 import pymongo.errors as driver
 from dns.exception import DNSException
 
+from bus.error_texts import error_text, plain_text
 from bus.errors import StoreError, StoreUnavailable
 from bus.localized_text import localized
-from bus.network.error_texts import error_text, plain_text
 
 DUPLICATE_KEY: Final = 11000
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import apsw
 
+from bus.error_texts import error_text
 from bus.errors import StoreError, StoreUnavailable
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 
 # The file, the disk or another process is in the way: the same call may succeed later.
 UNAVAILABLE: Final[tuple[type[apsw.Error], ...]] = (

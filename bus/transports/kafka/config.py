@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.network.certificates import with_expiry_date
-from bus.network.error_texts import error_text
 
 _SERVER: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>[0-9]{1,5}))?")
 _DEFAULT_PORT: Final = 9092

@@ -10,9 +10,9 @@ from typing import Final
 
 from aiokafka import errors as kafka
 
+from bus.error_texts import error_text, peer_name
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import AnyText, localized
-from bus.network.error_texts import error_text, peer_name
 
 CREDENTIALS: Final = (
     kafka.AuthenticationFailedError,

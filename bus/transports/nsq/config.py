@@ -7,9 +7,9 @@ import ssl
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.network.certificates import with_expiry_date
-from bus.network.error_texts import error_text
 
 _PORTS: Final = range(1, 65536)
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from bus.error_texts import error_text
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, NsqFault, PermissionRefused
 from bus.transports.nsq.protocol import commands, features

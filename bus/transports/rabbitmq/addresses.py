@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from bus.network.error_texts import error_text
+from bus.error_texts import error_text
 from bus.ports.clock import Clock
 from bus.transports.rabbitmq.config import Host
 

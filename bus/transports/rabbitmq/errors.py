@@ -23,9 +23,9 @@ from aiormq.exceptions import (
     ConnectionNotImplemented,
 )
 
+from bus.error_texts import error_text
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import AnyText, LocalizedText, localized
-from bus.network.error_texts import error_text
 
 _CREDENTIALS: Final = localized("check user and password in the cluster's URL")
 _PERMISSION: Final = localized("give the user configure, write and read permission on the virtual host")

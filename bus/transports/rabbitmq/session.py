@@ -14,6 +14,7 @@ from aiormq.connection import TransportFactory
 from yarl import URL
 
 from bus.call_watch import CallWatch
+from bus.error_texts import error_text
 from bus.errors import TransportError, TransportRefused
 from bus.localized_text import LocalizedText, localized
 from bus.transports.rabbitmq.addresses import Address
@@ -218,7 +219,7 @@ class Session:
     def _on_closed(self, closing: asyncio.Future[Any]) -> None:
         error = None if closing.cancelled() else closing.exception()
         if not self.lost.is_set():
-            self.reason = str(error) or "the connection was closed"
+            self.reason = str(error_text(error)) if error else "the connection was closed"
             self.lost.set()
 
 

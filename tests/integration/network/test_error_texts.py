@@ -16,8 +16,9 @@ import httpx
 import pytest
 import trustme
 
+from bus.error_texts import Phase, closed_early, error_text, peer_name, plain_text, timed_out
+from bus.errors import StoreUnavailable
 from bus.network.certificates import end_of_validity, with_expiry_date
-from bus.network.error_texts import Phase, closed_early, error_text, peer_name, plain_text, timed_out
 
 EXPIRED = datetime(2020, 2, 3, tzinfo=UTC)
 RAW = re.compile(r"\[Errno|_ssl\.c|\[SSL|Error\b|Timeout\b|Exception\b|<\w+>")
@@ -174,6 +175,7 @@ def test_handshake_that_fails(serve: Callable[[socket.socket], None], text: str)
         (ConnectionResetError(), "connection reset by a.example:80"),
         (OSError(errno.EHOSTUNREACH, "raw"), "no route to a.example:80"),
         (TimeoutError(), "no answer in time"),
+        (StoreUnavailable("the store is unavailable"), "the store is unavailable"),
         (ExceptionGroup("all", [ValueError("x"), ConnectionRefusedError()]), "connection refused by a.example:80"),
         (type("KafkaConnectionError", (Exception,), {})(), "kafka connection"),
         (ValueError("two\nlines"), "two lines"),

@@ -15,8 +15,8 @@ from bus.domain.routing.answers import Answer as Lookup
 from bus.domain.routing.answers import Unreadable, read_answer
 from bus.domain.routing.listlookup import PATH, LookupAddresses, read_listed
 from bus.domain.routing.rooms import Access
+from bus.error_texts import error_text
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.transports.nsq.config import Address, NsqConfig
 from bus.transports.nsq.errors import ConnectionLost, ErrorFrame, NotNsq, PermissionRefused

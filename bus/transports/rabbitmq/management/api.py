@@ -16,9 +16,9 @@ import httpx
 import msgspec
 
 from bus.domain.health.vitals import BrokerFigures, NodeFigures
+from bus.error_texts import error_text
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import localized
-from bus.network.error_texts import error_text
 from bus.network.http_client import bounded_client
 from bus.transports.rabbitmq.management.config import ManagementUrl
 

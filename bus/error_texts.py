@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
+from bus.errors import BusError
 from bus.localized_text import N_, AnyText, LocalizedText, localized
 
 
@@ -108,6 +109,8 @@ def closed_early(phase: Phase, peer: str) -> LocalizedText:
 def error_text(error: BaseException, peer: str = "") -> AnyText:
     """Return an error as a text for people, without class names, error numbers and places in libraries.
 
+    An error of the bus has such a text already, which stays as it is.
+
     Parameters
     ----------
     error
@@ -115,12 +118,14 @@ def error_text(error: BaseException, peer: str = "") -> AnyText:
     peer
         ``HOST:PORT``, or what else names the peer; an error of httpx has its own.
     """
+    if isinstance(error, BusError):
+        return error.said
     chain = list(_causes(error))
     known = peer or next(filter(None, map(_peer_of, chain)), "")
     for one in chain:
         if (text := _exact(one, known)) is not None:
             return text
-    return plain_text(str(error), known) or _words(type(error).__name__)
+    return plain_text(str(error), known) or kind_text(error)
 
 
 def plain_text(text: str, peer: str = "") -> str:
@@ -218,7 +223,7 @@ def _numbered(found: re.Match[str], peer: str) -> str:
     return str(_of_system(OSError(number, ""), peer))
 
 
-def _words(name: str) -> str:
-    """Return a class name as words: ``ConnectionClosedError`` as "connection closed"."""
-    words = _HUMP.sub(" ", name).lower().split()
+def kind_text(error: BaseException) -> str:
+    """Return the class of an error as words: ``ConnectionClosedError`` as "connection closed"."""
+    words = _HUMP.sub(" ", type(error).__name__).lower().split()
     return " ".join(words[:-1] if len(words) > 1 and words[-1] in ("error", "exception") else words)
