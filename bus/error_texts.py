@@ -135,7 +135,7 @@ def plain_text(text: str, peer: str = "") -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from; of several attempts the last one."""
+    """Yield an error and its causes; of several attempts the last one."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
