@@ -83,6 +83,8 @@ _REASONS: Final = {  # OpenSSL's, of handshakes and of files
 _SOMEONE: Final = localized("the peer")
 _NUMBERED: Final = re.compile(r"(?:([^\s,;]*[\w\]]:\d+): ?)?\[Errno (-?\d+)\](?: ?[^\s,;:()\[\]'\"]+)*")
 _OPENSSL: Final = re.compile(r" ?\(_ssl\.c:\d+\)|_ssl\.c:\d+: |\[(?:SSL|X509|SYS)(?:: \w+)?\] ?")
+_CALLED: Final = re.compile(r"Connect call failed \('([^']+)', (\d+)")
+"""The peer in an error of asyncio's."""
 _CLASS: Final = re.compile(r"(?:\[Error \d+\] )?\b(?:[a-z_]+\.)*[A-Z][A-Za-z]*(?:Error|Exception|Timeout)\b:? ?")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -125,7 +127,12 @@ def error_text(error: BaseException, peer: str = "") -> AnyText:
     for one in chain:
         if (text := _exact(one, known)) is not None:
             return text
-    return plain_text(str(error), known) or kind_text(error)
+    return own_text(error, known)
+
+
+def own_text(error: BaseException, peer: str = "") -> str:
+    """Return the text of an error that is more exact than its causes, such as a rejection with its reason."""
+    return plain_text(str(error), peer) or kind_text(error)
 
 
 def plain_text(text: str, peer: str = "") -> str:
@@ -145,6 +152,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _peer_of(error: BaseException) -> str:
+    if called := _CALLED.search(str(error)):
+        return peer_name(called[1], int(called[2]))
     request = _request_of(error)
     if request is None:
         return ""

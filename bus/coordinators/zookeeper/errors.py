@@ -11,7 +11,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.connection import RWServerAvailable
 from kazoo.retry import ForceRetryError, InterruptedError, RetryFailedError  # noqa: A004 - kazoo's own
 
-from bus.error_texts import error_text
+from bus.error_texts import error_text, own_text
 from bus.errors import StoreError, StoreUnavailable
 from bus.localized_text import AnyText, localized
 
@@ -100,11 +100,11 @@ def translate(error: Exception, what: str, *, changes: bool) -> StoreError:
         return _unanswered(what, error_text(error), changes=changes)
     if isinstance(error, FORBIDDEN):
         return StoreError(
-            localized("ZooKeeper does not allow this ({what}): {error}", what=what, error=error_text(error)),
+            localized("ZooKeeper does not allow this ({what}): {error}", what=what, error=own_text(error)),
             hint=localized("give the bus all rights below its path, without a login, and quota enough"),
         )
     return StoreError(
-        localized("ZooKeeper cannot do this ({what}): {error}", what=what, error=error_text(error)), hint=_DEFECT
+        localized("ZooKeeper cannot do this ({what}): {error}", what=what, error=own_text(error)), hint=_DEFECT
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka import errors as kafka
 
-from bus.error_texts import error_text, peer_name
+from bus.error_texts import error_text, own_text, peer_name
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import AnyText, localized
 
@@ -86,7 +86,8 @@ def describe(error: BaseException) -> AnyText:
     """Return an error of the client library as a text for people."""
     if found := _ADDRESS.findall(str(error)):
         return localized("no answer from {peers}", peers=", ".join(peer_name(host, int(port)) for host, port in found))
-    return error_text(error)
+    is_rejection = isinstance(error, kafka.KafkaError) and isinstance(error, (*CREDENTIALS, *PERMISSION, *SETTINGS))
+    return own_text(error) if is_rejection else error_text(error)
 
 
 @contextmanager

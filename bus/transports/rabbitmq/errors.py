@@ -23,7 +23,7 @@ from aiormq.exceptions import (
     ConnectionNotImplemented,
 )
 
-from bus.error_texts import error_text
+from bus.error_texts import error_text, own_text
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import AnyText, LocalizedText, localized
 
@@ -54,17 +54,17 @@ class QueueMissing(TransportUnavailable):
 
 def translated(error: BaseException, doing: AnyText) -> TransportError:
     """Return the project's error for something that the client library raised while ``doing``."""
-    said = error_text(error)
     for kind, hint in REFUSALS.items():
         if isinstance(error, kind):
-            return TransportRefused(localized("{doing}: RabbitMQ refused: {said}", doing=doing, said=said), hint=hint)
+            refused = localized("{doing}: RabbitMQ refused: {said}", doing=doing, said=own_text(error))
+            return TransportRefused(refused, hint=hint)
     if isinstance(error, ChannelNotFoundEntity):
-        return QueueMissing(localized("{doing}: {said}", doing=doing, said=said))
+        return QueueMissing(localized("{doing}: {said}", doing=doing, said=own_text(error)))
     if isinstance(error, TimeoutError):
         return TransportUnavailable(localized("{doing}: RabbitMQ did not answer in time", doing=doing))
     if isinstance(error, asyncio.CancelledError):
         return TransportUnavailable(localized("{doing}: the connection was closed", doing=doing))
-    return TransportUnavailable(localized("{doing}: {said}", doing=doing, said=said))
+    return TransportUnavailable(localized("{doing}: {said}", doing=doing, said=error_text(error)))
 
 
 @contextmanager

@@ -130,7 +130,7 @@ async def test_a_certificate_of_somebody_else_or_for_another_name_is_refused(
         with pytest.raises(TransportRefused, match="certificate"):
             await transport.ensure(*subscribed(code, "billing"))
         assert await transport.publish(outgoing(code, [0])) == [False]
-        assert "TLS: certificate of an unknown authority" in str(transport.conditions()[f"nsqd {nsqd.tcp}"])
+        assert "TLS: certificate " in str(transport.conditions()[f"nsqd {nsqd.tcp}"])
 
 
 async def test_tls_is_never_left_out(alone: nsq.NsqdServer, code: str) -> None:

@@ -23,3 +23,9 @@ from bus.transports.kafka.errors import describe
 )
 def test_descriptions(error: Exception, text: str) -> None:
     assert str(describe(error)) == text
+
+
+def test_a_rejection_is_more_exact_than_its_cause() -> None:
+    error = kafka.AuthenticationFailedError("invalid credentials")
+    error.__cause__ = ConnectionResetError()
+    assert describe(error) == "invalid credentials"
