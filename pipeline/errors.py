@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bus.error_texts import error_text
 from bus.errors import BusError
 
 _CALL: Final = re.compile(r"An error occurred while calling [^\n]*?\.?\n: ")
@@ -31,5 +30,5 @@ def line_of(error: Exception) -> str:
         text = "\n".join(line for line in text.partition(_TRACE)[2].splitlines() if line[:1].strip())
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        return str(error_text(error))
+        return "no reason given"
     return _CLASS.sub("", _TASK.sub("", lines[0].strip()), count=1).rstrip(".")

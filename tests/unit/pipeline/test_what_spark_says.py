@@ -67,15 +67,15 @@ def fail(error: BaseException) -> None:
         (PySparkException(CAST), "[CAST_INVALID_INPUT] The value 'a' cannot be cast;"),
         (PySparkException("no reader: java.io.IOException: gone"), "no reader: java.io.IOException: gone;"),
         (PythonException(WORKER), "OSError: no place"),
-        (PySparkException(""), "PySparkException"),
+        (PySparkException(""), "no reason given"),
     ],
 )
 def test_a_failure_is_told_by_its_first_meaningful_line(error: Exception, line: str) -> None:
     with pytest.raises(JobFailed) as caught:
         fail(error)
     told = str(caught.value)
-    assert told.startswith(f"Spark could not go on: {line}")
-    assert told.endswith("what was committed stays")
+    assert told.startswith(f"Spark failed: {line}")
+    assert told.endswith("committed batches stay")
     assert "\n" not in told
     assert "calling o84" not in told
     assert caught.value.hint
