@@ -6,7 +6,7 @@ import asyncio
 
 from bus.bootstrap import Context, RoleServices
 from bus.cluster.cluster_backlog import ClusterBacklog
-from bus.cluster.handover import RemoteDispatching
+from bus.cluster.handover_publisher import RemoteDispatching
 from bus.stores.cancellations import Cancellations
 from bus.transports.publishing import DestinationPublisher
 from compensator.cancellation import Cancellation

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.subscription import Subscription
 from bus.ports.clock import Clock
+from bus.ports.concurrency_slots import OWN_SLOTS, SlotPool
 from bus.ports.poster import Poster
-from bus.ports.slots import OWN_SLOTS, SlotPool
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.store import DeliveryStore
 from dispatcher.outcomes import OutcomeLog

@@ -14,9 +14,9 @@ from bus import gc_tuning
 from bus.cluster.activity import Activity
 from bus.domain.catalog import Catalog
 from bus.domain.delivery.breaker import BreakerState
+from bus.domain.delivery.concurrency_shares import ShareChanges, Shares
 from bus.domain.delivery.delivery import Delivery
 from bus.domain.delivery.leases import start_within
-from bus.domain.delivery.shares import ShareChanges, Shares
 from bus.domain.destination import Destination, Ordering
 from bus.domain.health.vitals import BreakerFigures, WorkerFigures
 from bus.domain.message import Message
@@ -73,11 +73,11 @@ class _LeavingWorker(NamedTuple):
 class Dispatcher:
     """Starts, changes and ends a worker for each subscription, as the configuration says.
 
-    It is the ``Dispatching`` to which the compensator of the same process hands leased deliveries. It uses its share of
-    each subscription's permits; without a share it does not consume that subscription's queues of the brokers, and has
-    what waits in its own queue handed (``hand``) to a dispatcher that has one. Where an order is kept, the dispatcher
-    that ``leads`` the destination has all permits; with another ``tenure`` somebody else has led it in between, and its
-    workers begin anew.
+    It is the ``LocalDispatcher`` to which the compensator of the same process hands leased deliveries. It uses its
+    share of each subscription's slots; without a share it does not consume that subscription's queues of the brokers,
+    and hands over (``hand``) the messages in its own queue to a dispatcher that has one. Where an order is kept, the
+    dispatcher that ``leads`` the destination has all slots; with another ``tenure`` another process has led it in
+    between, and its workers begin anew.
     """
 
     def __init__(

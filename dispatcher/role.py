@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator
 
 from bus.bootstrap import Context, RoleServices
-from bus.cluster.handover import WaitingHandover
+from bus.cluster.handover_publisher import WaitingHandover
 from bus.cluster.leaders import Task
 from bus.cluster.peers import PREFIX
 from bus.domain.delivery.delivery import Delivery
@@ -19,7 +19,7 @@ from bus.domain.tracing import events as events_of
 from bus.errors import BusError
 from dispatcher.dependencies import Dependencies
 from dispatcher.dispatcher import Dispatcher
-from dispatcher.handover import HandoverApp, Queue
+from dispatcher.handover_app import HandoverApp, Queue
 from dispatcher.outcomes import OutcomeLog
 from dispatcher.retries.retrier import Retrier
 

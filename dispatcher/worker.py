@@ -18,16 +18,16 @@ from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message
 from bus.domain.subscription import Subscription
 from bus.domain.tracing.spans import PostSummary
+from bus.ports.concurrency_slots import OWN_SLOTS
 from bus.ports.poster import PostFailure, Trial
-from bus.ports.slots import OWN_SLOTS
 from bus.ports.transport import Consumer, Lag
 from dispatcher.already_delivered import AlreadyDelivered
 from dispatcher.attempt import AttemptMaker
 from dispatcher.batching import HELD_BYTES, Window, gather
+from dispatcher.concurrency_gate import LOOK_AGAIN, Gate, ProbeTurns
 from dispatcher.dependencies import Dependencies
 from dispatcher.discard_check import DiscardCheck
 from dispatcher.exchange import Exchange, Load, PostResults
-from dispatcher.gate import LOOK_AGAIN, Gate, ProbeTurns
 from dispatcher.metrics import SubscriptionMetrics
 from dispatcher.ordering.in_order import InOrder
 from dispatcher.pending_deliveries import PendingDeliveries, PendingDelivery

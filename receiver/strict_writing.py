@@ -29,7 +29,7 @@ class ProducedMessage(NamedTuple):
     producer: int = 0
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """What became of messages, by id: the epoch of each that is held for sure, and why another one is not."""
 
     epochs: dict[str, int]
@@ -46,18 +46,18 @@ class StrictWriting:
         """Whether a destination keeps a strict order."""
         return self._writing.is_strict(code)
 
-    async def write(self, produced: Sequence[ProducedMessage]) -> Written:
+    async def write(self, produced: Sequence[ProducedMessage]) -> WriteResult:
         """Have messages written, but for those of other destinations, of which nothing is said."""
         groups: dict[tuple[str, int], list[Message]] = {}
         for message, producer in produced:
             if message.expected and self._writing.is_strict(message.destination):
                 groups.setdefault((message.destination, producer), []).append(message)
-        written = Written({}, {})
+        written = WriteResult({}, {})
         for (code, producer), messages in groups.items():
             await self._write(code, messages, producer, written)
         return written
 
-    async def _write(self, code: str, messages: Sequence[Message], producer: int, written: Written) -> None:
+    async def _write(self, code: str, messages: Sequence[Message], producer: int, written: WriteResult) -> None:
         try:
             epochs = await self._writing.send(code, messages, producer)
         except NotLeader as error:

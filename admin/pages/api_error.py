@@ -13,7 +13,7 @@ class ApiError(Exception):
     status
         The HTTP status.
     detail, hint
-        What happened, and what to do; a ``Sentence`` can be said in another language.
+        What happened, and what to do; a ``LocalizedText`` can be said in another language.
     field
         The field of the request that is at fault, empty for none.
     """

@@ -27,7 +27,7 @@ class Target(NamedTuple):
     generation: int
 
 
-class Untried(NamedTuple):
+class UntriedDelivery(NamedTuple):
     """One delivery that was never attempted."""
 
     message_id: str
@@ -111,7 +111,7 @@ class Resender:
             await self._store.write(outcomes)
             self._due.set()
 
-    async def hand_over(self, deliveries: Sequence[Untried]) -> set[Untried]:
+    async def hand_over(self, deliveries: Sequence[UntriedDelivery]) -> set[UntriedDelivery]:
         """Have a dispatcher get deliveries as they are, in their order, unless they were attempted meanwhile.
 
         Durable when it returns, and may be repeated. Returns those whose message is gone.
@@ -123,7 +123,7 @@ class Resender:
             self._due.set()
         return gone
 
-    async def _untried(self, key: Untried) -> Compensation | Status | None:
+    async def _untried(self, key: UntriedDelivery) -> Compensation | Status | None:
         """Return the row of a pending delivery, the state of another one, None for one whose message is gone."""
         message_id, name = key
         trace, message = await self._store.trace(message_id), await self._store.message(message_id)
@@ -151,7 +151,9 @@ class Resender:
             raise _no_message(trace.id)
         again = [target for target in targets if target.generation > HAND_OVER]
         await self._store.write([self._outcome(message, target, trace, cause) for target in again], documents)
-        await self.hand_over([Untried(trace.id, target.subscription) for target in targets if target not in again])
+        await self.hand_over(
+            [UntriedDelivery(trace.id, target.subscription) for target in targets if target not in again]
+        )
         self._due.set()
 
     def _outcome(self, message: Message, target: Target, trace: Trace, cause: Cause) -> Outcome:

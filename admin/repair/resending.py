@@ -8,7 +8,7 @@ from typing import Final
 
 from admin.repair.jobs import Item, Job
 from admin.repair.lost_deliveries import LostDeliveries
-from admin.repair.resender import HAND_OVER, Cause, Resender, Target, Untried, is_pending, target_of
+from admin.repair.resender import HAND_OVER, Cause, Resender, Target, UntriedDelivery, is_pending, target_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.reasons import EXPIRED, NOT_RESENT, ON_ITS_WAY, OUTCOME_UNKNOWN, RESENT_SINCE
 from bus.domain.ordering.chain import Whereabouts
@@ -48,9 +48,9 @@ class ResendAct:
         """Resend items at once, so that they share the store's commits; those that are handed over in their order."""
         cause = Cause(job.id, job.by, job.reason)
         handed = [item for item in items if item.generation == HAND_OVER]
-        gone = await self._resender.hand_over([Untried(item.message_id, item.subscription) for item in handed])
+        gone = await self._resender.hand_over([UntriedDelivery(item.message_id, item.subscription) for item in handed])
         for item in handed:
-            if Untried(item.message_id, item.subscription) in gone:
+            if UntriedDelivery(item.message_id, item.subscription) in gone:
                 item.outcome, item.reason = "missing", EXPIRED
         again = [item for item in items if item.generation > HAND_OVER]
         applying = [

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from bus.bootstrap.identity import name_kept
 from bus.bootstrap.roles import ROLES
-from bus.cluster.slots import SharedSlots
+from bus.cluster.concurrency_slots import SharedSlots
 from bus.errors import StoreError
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
-from bus.ports.slots import OWN_SLOTS, SlotPool
+from bus.ports.concurrency_slots import OWN_SLOTS, SlotPool
 
 _log = logging.getLogger(__name__)
 

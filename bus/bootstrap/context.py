@@ -13,9 +13,9 @@ from bus.cluster.peers import PeerKey, Peers
 from bus.network.descriptors import Descriptors
 from bus.ports.claims import Claims
 from bus.ports.clock import Clock
+from bus.ports.concurrency_slots import OWN_SLOTS, SlotPool
 from bus.ports.events import Events
 from bus.ports.poster import Poster
-from bus.ports.slots import OWN_SLOTS, SlotPool
 from bus.ports.spans import NO_SPANS, Spans
 from bus.ports.spool import Spool
 from bus.ports.store import Store

@@ -31,7 +31,7 @@ from bus.bootstrap.store import check_store, is_new, open_store
 from bus.clock import SystemClock
 from bus.cluster.cluster_backlog import holds_any, unstored
 from bus.cluster.configuration import ConfigurationFollower
-from bus.cluster.handover import HandoverPublisher
+from bus.cluster.handover_publisher import HandoverPublisher
 from bus.cluster.leaders import Leaders
 from bus.cluster.member import Member, node_of
 from bus.cluster.members import Members
@@ -47,8 +47,8 @@ from bus.events.emitter import Emitter
 from bus.files import make_directory, most_open_files
 from bus.network.descriptors import Descriptors
 from bus.ports.clock import Clock
+from bus.ports.concurrency_slots import OWN_SLOTS
 from bus.ports.quarantine import Quarantine
-from bus.ports.slots import OWN_SLOTS
 from bus.ports.spans import NO_SPANS
 from bus.ports.spool import Spool
 from bus.ports.store import Store

@@ -1,4 +1,4 @@
-"""How subscriptions are now: state, queue and last error."""
+"""The state of subscriptions: queue, oldest message and last error, from the calls of one list."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from bus import spool
 from bus.client.events.log import EventLog
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.http import THREAD
 from bus.client.options import REQUEST_BYTES, Options, PreparedMessage
 from bus.client.sending.confirms import Confirms

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from bus.cluster.member import Member
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.domain.subscription import LONGEST_TIMEOUT
 from bus.ports.clock import Clock
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.domain.health.vitals import (
     BreakerFigures,
     BrokerFigures,

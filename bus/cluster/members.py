@@ -26,7 +26,7 @@ from bus.cluster.unreachable import (
     read_unreachable,
     unreachable_document,
 )
-from bus.domain.delivery.shares import Shares, View
+from bus.domain.delivery.concurrency_shares import Shares, View
 from bus.domain.health.vitals import UnreachableProcess
 from bus.domain.times import SKEW
 from bus.errors import Conflict, StoreError

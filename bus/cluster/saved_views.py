@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from bus.cluster.member import Member
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.error_texts import error_text
 from bus.files import write_whole
 

@@ -19,7 +19,7 @@ from bus.settings import Settings
 if TYPE_CHECKING:
     import uvicorn
 
-    from bus.http.forwarding import PeerForwarder
+    from bus.http.forwarding_protocol import PeerForwarder
     from bus.serving.connection_passer import PassedConnection
 
 _LONGEST_MESSAGE: Final = 2**20  # of a WebSocket
@@ -73,7 +73,7 @@ def config(
     }
     protocol: type[HttpProtocol] = HttpProtocol
     if shared is not None:
-        from bus.http.forwarding import ForwardingProtocol  # noqa: PLC0415 - of several processes only
+        from bus.http.forwarding_protocol import ForwardingProtocol  # noqa: PLC0415 - of several processes only
 
         protocol = ForwardingProtocol
         fields |= {"shared_port": shared.port, "elsewhere": shared.elsewhere}

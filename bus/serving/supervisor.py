@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from bus.cluster.slots import SlotFiles
+from bus.cluster.concurrency_slots import SlotFiles
 from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.files import allow_open_files

@@ -8,8 +8,8 @@ from bus.cluster.leaders import Leaders, Task
 from bus.cluster.member import Member
 from bus.cluster.members import Members
 from bus.cluster.saved_views import SavedViews
+from bus.domain.delivery.concurrency_shares import Shares, View
 from bus.domain.delivery.delivery import Delivery
-from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Role
 from bus.ports.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from bus.cluster.handover import WaitingHandover
+from bus.cluster.handover_publisher import WaitingHandover
 from bus.cluster.leaders import Leaders, Task
 from bus.domain.delivery.delivery import Delivery, Origin, Outcome, untried_row
 from bus.domain.delivery.verdict import behind

@@ -16,7 +16,7 @@ from bus.bootstrap.identity import gone_from, hold_gone
 from bus.bootstrap.spools import QUEUES, is_emptied
 from bus.client.sending.drain import drain
 from bus.client.spooling.home import closed, orphans
-from bus.cluster.handover import WaitingHandover
+from bus.cluster.handover_publisher import WaitingHandover
 from bus.domain.health.vitals import ProducerFigures
 from bus.error_texts import error_text
 from bus.errors import BusError, SpoolClosed, SpoolLocked

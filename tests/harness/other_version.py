@@ -19,7 +19,7 @@ _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "bus/cluster/leaders.py": ("Lead",),
     "bus/cluster/member.py": ("Held", "Member"),
     "bus/domain/delivery/delivery.py": ("Attempt", "Delivery", "Outcome", "Compensation"),
-    "bus/domain/delivery/shares.py": ("View",),
+    "bus/domain/delivery/concurrency_shares.py": ("View",),
     "bus/domain/destination.py": ("Destination",),
     "bus/domain/message.py": ("Message",),
     "bus/domain/subscription.py": ("Secret", "Subscription"),

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bus.cli import main
-from bus.cluster.slots import SharedSlots
+from bus.cluster.concurrency_slots import SharedSlots
 from bus.domain.delivery.delivery import Compensation, Outcome
-from bus.ports.slots import OwnSlots
+from bus.ports.concurrency_slots import OwnSlots
 from bus.ports.spool import tell
 from bus.spool import AsyncSpool
 from bus.stores.sqlite import writing

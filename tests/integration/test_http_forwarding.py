@@ -11,7 +11,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from bus.http.forwarding import ForwardingProtocol
+from bus.http.forwarding_protocol import ForwardingProtocol
 from tests.harness.wire import anybody
 
 HERE = b"GET /v1/x HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bus.cluster.slots import SharedSlots, SlotFiles
+from bus.cluster.concurrency_slots import SharedSlots, SlotFiles
 from bus.testing.clock import ManualClock
 
 NAME = "orders/billing"

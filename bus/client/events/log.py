@@ -15,7 +15,7 @@ from threading import Event, Thread
 from typing import Final
 
 from bus.client.events.shipping import EventShipping
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.http import EVENTS_THREAD
 from bus.client.options import Options, PreparedMessage
 from bus.domain.tracing.events import BLOCK_EVENTS, Stage, TraceEvent

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.backoff import LONGEST_RETRY_AFTER, Backoff
 from bus.client.network.http import EventsReply, ReceiverClient
 from bus.client.options import Options

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from threading import Lock, Thread
 
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.http import STRAIGHT_THREAD, ReceiverClient, Reply
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, Options, PreparedMessage
 from bus.client.spooling.line import decode_head

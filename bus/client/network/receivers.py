@@ -6,7 +6,7 @@ import logging
 from typing import Final
 from urllib.parse import urlsplit
 
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.http import Answer, Reason, ReceiverClient, Reply, Result
 from bus.client.options import Options
 from bus.client.spooling.batch import Batch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bus import spool
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.backoff import Backoff
 from bus.client.network.receivers import Receivers
 from bus.client.options import Options

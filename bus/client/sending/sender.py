@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.network.backoff import Backoff
 from bus.client.network.http import Reason, Reply, Result
 from bus.client.options import REQUEST_BYTES, REQUEST_LINES, WallAndMonotonic

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bus.client.gate import GATE
+from bus.client.fork_gate import GATE
 from bus.client.spooling.marker import Marker
 from bus.errors import SpoolLocked
 from bus.spool import BlockingSpool, Options, is_live

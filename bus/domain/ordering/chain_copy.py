@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bus.domain.ordering.chain import Chain, ended, first_chain
-from bus.domain.ordering.effects import KnownChain, Procedure, Put, Read, Refusal
+from bus.domain.ordering.effects import KnownChain, Procedure, PutChain, ReadChain, Refusal
 from bus.domain.ordering.tenure import Tenure
 
 
@@ -33,7 +33,7 @@ class ChainCopy:
 
     def read(self) -> Procedure[Chain | None]:
         """Read the chain; None while the coordinator does not answer."""
-        answer: KnownChain | Refusal = yield Read()
+        answer: KnownChain | Refusal = yield ReadChain()
         if isinstance(answer, Refusal):
             return None
         self._note(answer if answer.version else KnownChain(first_chain(self._now()), 0))
@@ -43,7 +43,7 @@ class ChainCopy:
         """Write a chain that was made from one that was seen here; False when another was written, or nobody knows."""
         if self._known is None or self._known.chain is not seen:
             return False
-        answer: int | Refusal = yield Put(wanted, self._known.version)
+        answer: int | Refusal = yield PutChain(wanted, self._known.version)
         if isinstance(answer, Refusal):
             self._known = None
             return False

@@ -23,15 +23,15 @@ class KnownChain(NamedTuple):
 class Refusal(enum.Enum):
     """Why a coordinator did not do something."""
 
-    CONFLICT = "somebody else wrote first"
+    CONFLICT = "another process wrote first"
     UNKNOWN = "it did not answer: it may have been done"
 
 
-class Read(NamedTuple):
+class ReadChain(NamedTuple):
     """Read the chain: ``KnownChain``, or ``UNKNOWN``."""
 
 
-class Put(NamedTuple):
+class PutChain(NamedTuple):
     """Write the chain if it still has this version: the new version, or why not."""
 
     chain: Chain
@@ -39,7 +39,7 @@ class Put(NamedTuple):
 
 
 class CheckGroup(NamedTuple):
-    """Ask how a group stands: its ``Standing``."""
+    """Ask how a group stands: its ``GroupStatus``."""
 
     group: str
 
@@ -50,7 +50,7 @@ class OpenWriter(NamedTuple):
     group: str
 
 
-class Write(NamedTuple):
+class WriteMessages(NamedTuple):
     """Write messages with an epoch by the writer that was opened: how many, from the first, are held for sure."""
 
     group: str
@@ -79,6 +79,6 @@ class HasMark(NamedTuple):
     mark: str
 
 
-Effect: TypeAlias = Read | Put | CheckGroup | OpenWriter | Write | IsDrained | Mark | HasMark
+Effect: TypeAlias = ReadChain | PutChain | CheckGroup | OpenWriter | WriteMessages | IsDrained | Mark | HasMark
 Answer = TypeVar("Answer")
 Procedure: TypeAlias = Generator[Effect, Any, Answer]

@@ -22,7 +22,7 @@ from bus.domain.ordering.chain import (
     without,
 )
 from bus.domain.ordering.chain_copy import ChainCopy
-from bus.domain.ordering.effects import CheckGroup, HasMark, Mark, OpenWriter, Procedure, Write
+from bus.domain.ordering.effects import CheckGroup, HasMark, Mark, OpenWriter, Procedure, WriteMessages
 from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 from bus.errors import LeaseLost, NotLeader
 from bus.localized_text import localized
@@ -187,7 +187,7 @@ class ChainSender:
             if head is None:
                 break
             segment, epoch = head
-            count = yield Write(segment.group, epoch, tuple(messages[len(held) :]))
+            count = yield WriteMessages(segment.group, epoch, tuple(messages[len(held) :]))
             if count and self.copy.chain is not None and admission.producer:
                 self._note_alive(self.copy.chain.producer)
             held += [epoch] * count

@@ -12,7 +12,7 @@ from bus.stores.sqlite import control_sql
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import label_of
 from bus.stores.sqlite.locking import alone
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.directory import CONTROL, FILES_LOCK, LOCKS
 
 _KINDS: Final = ("traces", "control")  # the order in which a writer takes both
@@ -45,7 +45,7 @@ def newest_version(name: str) -> int | None:
     """Return the newest format that this bus knows of a store's file; None when the name is not of one."""
     if name == CONTROL:
         return len(control_sql.STEPS)
-    return None if label_of(name) is None else len(sql.STEPS)
+    return None if label_of(name) is None else len(trace_sql.STEPS)
 
 
 def _held(directory: Path, opened: ExitStack) -> Sequence[SqliteSnapshot]:

@@ -15,7 +15,7 @@ from bus.stores.sqlite.connection import patiently
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label
 from bus.stores.sqlite.locking import WriteLock
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.directory import Directory
 from bus.stores.sqlite.partitions.open_partitions import OpenPartitions
 from bus.stores.sqlite.partitions.partition import Partition
@@ -81,7 +81,7 @@ def _counted(connection: apsw.Connection, label: Label) -> Tally:
 
 
 def _version(connection: apsw.Connection) -> Any:
-    return next(connection.execute(sql.DATA_VERSION))[0]
+    return next(connection.execute(trace_sql.DATA_VERSION))[0]
 
 
 class Expiry:

@@ -9,7 +9,7 @@ from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY
 from bus.domain.tracing.failures import FailureCount, FailureGroup, Failures
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.reading import CommittedReader
 from bus.stores.sqlite.search import Searcher
 
@@ -46,7 +46,9 @@ class FailureIndex:
 
         def read(searcher: Searcher) -> list[FailureGroup]:
             return [
-                FailureGroup(destination, subscription, signature, {sql.NAMES[status]: count}, first, last, key_id(key))
+                FailureGroup(
+                    destination, subscription, signature, {trace_sql.NAMES[status]: count}, first, last, key_id(key)
+                )
                 for destination, subscription, signature, status, count, first, last, key in searcher.failures(
                     label, lane, between
                 )

@@ -13,7 +13,7 @@ from bus.domain.tracing.trace import Trace, received_at, waits_unseen
 from bus.ports.store import Ended
 from bus.stores.sqlite.compensations import BEGINNING, Compensations, LaneKey
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.reading import CommittedReader
 
 _CHUNK: Final = 256
@@ -52,7 +52,7 @@ class OpenDeliveries:
     async def cancel(self, lane: LaneKey, now: int, ended: Ended) -> int:
         """End the open deliveries of messages received until now (ms) as ``canceled``, delete their rows; how many."""
         count = await self._cancel_rows(lane, now, ended)
-        for status in sql.OPEN:
+        for status in trace_sql.OPEN:
             async for traces in self._chunks(lane, status, time_key(now + _CLOCK_SKEW)):
                 # A delivery whose message has not arrived is open because of a row, with which it was decided above.
                 old = [trace for trace in traces if trace.message is not None and trace.message.received_at <= now]

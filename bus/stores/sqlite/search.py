@@ -23,7 +23,7 @@ from bus.domain.tracing.trace import Trace, decode_trace, matches
 from bus.ports.store import Stop
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import SMALLEST, Label, time_key
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.directory import Directory
 from bus.stores.sqlite.partitions.planning import Plan, plan_for
 
@@ -88,10 +88,10 @@ class Searcher:
         if connection is None:
             return []
         with translating(label.name):
-            number = connection.execute(sql.NUMBER_OF_LANE, lane).fetchone()
+            number = connection.execute(trace_sql.NUMBER_OF_LANE, lane).fetchone()
             if number is None:
                 return []
-            rows = connection.execute(sql.IN_STATE, (number[0], sql.STATUS[status], *between, limit))
+            rows = connection.execute(trace_sql.IN_STATE, (number[0], trace_sql.STATUS[status], *between, limit))
             return [(key, decode_trace(document)) for key, document in rows]
 
     def lanes(self, label: Label) -> set[tuple[str, str]]:
@@ -100,7 +100,7 @@ class Searcher:
         if connection is None:
             return set()
         with translating(label.name):
-            return set(connection.execute(sql.LANES))
+            return set(connection.execute(trace_sql.LANES))
 
     def failures(self, label: Label, lane: tuple[str, str], between: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
         """Return what fails in a partition by subscription, signature and state; an empty name stands for any."""
@@ -109,7 +109,7 @@ class Searcher:
             return []
         values = {"destination": lane[0], "subscription": lane[1], "since": between[0], "below": between[1]}
         with translating(label.name):
-            return connection.execute(sql.FAILURES, values).fetchall()
+            return connection.execute(trace_sql.FAILURES, values).fetchall()
 
     def forget(self, label: Label) -> None:
         """Close a partition that goes away."""
@@ -207,7 +207,7 @@ class _Scan:
         if not matches(trace, self._selection):
             return None
         if self._selection.reads_bodies:
-            body = self._connection.execute(sql.BODY_OF, (row,)).fetchone()
+            body = self._connection.execute(trace_sql.BODY_OF, (row,)).fetchone()
             if not matches(trace, self._selection, body[0] if body else b""):
                 return None
         return trace

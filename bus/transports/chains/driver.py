@@ -19,10 +19,10 @@ from bus.domain.ordering.effects import (
     Mark,
     OpenWriter,
     Procedure,
-    Put,
-    Read,
+    PutChain,
+    ReadChain,
     Refusal,
-    Write,
+    WriteMessages,
 )
 from bus.errors import Conflict, StoreError, TransportError
 from bus.localized_text import AnyText, localized
@@ -98,9 +98,9 @@ class ChainDriver:
 
     async def _do(self, effect: Effect) -> object:
         match effect:
-            case Read():
+            case ReadChain():
                 return await self._read()
-            case Put(chain, version):
+            case PutChain(chain, version):
                 return await self._put(chain, version)
             case CheckGroup(group):
                 return await self._stand(group)
@@ -109,9 +109,9 @@ class ChainDriver:
             case _:
                 return await self._do_on_group(effect)
 
-    async def _do_on_group(self, effect: Write | IsDrained | Mark | HasMark) -> object:
+    async def _do_on_group(self, effect: WriteMessages | IsDrained | Mark | HasMark) -> object:
         match effect:
-            case Write():
+            case WriteMessages():
                 return await self._write(effect)
             case IsDrained(group, subscription):
                 reader = self.readers.get((group, subscription))
@@ -186,7 +186,7 @@ class ChainDriver:
             self._lacks_all(group)
         return has
 
-    async def _write(self, effect: Write) -> int:
+    async def _write(self, effect: WriteMessages) -> int:
         writer = self._writers.get(effect.group)
         if writer is None or self._is_behind(effect.group):
             return 0

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.clock import SystemClock
-from bus.cluster.slots import SharedSlots
+from bus.cluster.concurrency_slots import SharedSlots
 
 
 def main(folder: Path, processes: str) -> int:

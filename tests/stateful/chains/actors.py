@@ -18,10 +18,10 @@ from bus.domain.ordering.effects import (
     Mark,
     OpenWriter,
     Procedure,
-    Put,
-    Read,
+    PutChain,
+    ReadChain,
     Refusal,
-    Write,
+    WriteMessages,
 )
 from bus.domain.ordering.reader import ChainReader, Verdict
 from bus.domain.ordering.sender import Admission, ChainSender
@@ -72,9 +72,9 @@ class _Process:
         """Return the call that an effect is."""
         coordinator = self.places.coordinator
         match effect:
-            case Read():
+            case ReadChain():
                 return Call(coordinator.name, coordinator.read, Refusal.UNKNOWN, 2.0)
-            case Put(chain, version):
+            case PutChain(chain, version):
                 return Call(
                     coordinator.name, lambda reply: coordinator.put(chain, version, reply), Refusal.UNKNOWN, 2.0
                 )
@@ -119,7 +119,7 @@ class Receiver(_Process):
             case OpenWriter(group):
                 writer = self._writers[group] = object()
                 return Call(group, lambda reply: self.places.groups[group].open(writer, reply), default=False)
-            case Write(group, epoch, messages):
+            case WriteMessages(group, epoch, messages):
                 entries = [Entry(message, epoch) for message in messages]  # type: ignore[arg-type]
                 writer = self._writers.get(group)
                 return Call(group, lambda reply: self.places.groups[group].write(writer, entries, reply), 0)

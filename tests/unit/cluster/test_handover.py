@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.cluster.handover import HandoverPublisher, RemoteDispatching, WaitingHandover
+from bus.cluster.handover_publisher import HandoverPublisher, RemoteDispatching, WaitingHandover
 from bus.cluster.member import Member
 from bus.cluster.peers import DELIVERIES, MESSAGES, ROOM, WAITING
+from bus.domain.delivery.concurrency_shares import Shares, View
 from bus.domain.delivery.delivery import Delivery, decode_delivery
-from bus.domain.delivery.shares import Shares, View
 from bus.domain.message import Message, decode_message, encode_message
 from bus.domain.subscription import Subscription
 from bus.errors import PeerUnavailable

@@ -11,7 +11,7 @@ import pytest
 from bus.cluster.lease import Promise, Question
 from bus.cluster.member import COLLECTION, HeldMessages
 from bus.cluster.saved_views import SavedViews
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.domain.times import DAY
 from tests.unit.cluster.cluster_world import Process, World
 

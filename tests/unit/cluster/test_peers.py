@@ -14,7 +14,7 @@ from bus.bootstrap.opening import peer_poster
 from bus.cluster.lease import Promise, Question
 from bus.cluster.member import Member
 from bus.cluster.peers import MESSAGES, ROOM, Alive, PeerKey, Peers
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.errors import PeerUnavailable, StoreUnavailable
 from bus.testing.clock import ManualClock
 from bus.testing.store import MemoryStore

@@ -12,7 +12,7 @@ import pytest
 
 from bus.cluster.lease import Lease
 from bus.cluster.members import Members
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 from bus.testing.cluster import MemoryViews
 from tests.unit.cluster.cluster_world import TOTALS, Process, World
 

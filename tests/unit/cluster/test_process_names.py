@@ -8,7 +8,7 @@ import pytest
 
 from bus.bootstrap.identity import claim_name
 from bus.cluster.saved_views import SavedViews, ViewsFile
-from bus.domain.delivery.shares import View
+from bus.domain.delivery.concurrency_shares import View
 
 
 def test_a_restart_has_the_name_of_the_life_before(tmp_path: Path) -> None:

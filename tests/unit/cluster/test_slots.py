@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from bus.cluster.slots import SharedSlots, SlotFiles, SubscriptionSlots
+from bus.cluster.concurrency_slots import SharedSlots, SlotFiles, SubscriptionSlots
 from bus.testing.clock import ManualClock
 
 NAME = "orders/billing"

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bus.domain.catalog import Catalog
-from bus.domain.delivery.shares import Shares, View
+from bus.domain.delivery.concurrency_shares import Shares, View
 from bus.domain.destination import Destination, TransportName
 from bus.domain.message import Message, encode_message
 from bus.domain.subscription import Subscription

@@ -13,8 +13,8 @@ from bus.cluster.lease import Promise, Question
 from bus.cluster.member import Member
 from bus.cluster.peers import DELIVERIES, MESSAGES, PROMISE, ROOM, WAITING, PeerKey
 from bus.cluster.sampling import SAMPLE
+from bus.domain.delivery.concurrency_shares import View
 from bus.domain.delivery.delivery import Delivery, Status, encode_delivery
-from bus.domain.delivery.shares import View
 from bus.domain.destination import Destination
 from bus.domain.health.vitals import RecentAttempt
 from bus.domain.message import Message, encode_message
@@ -29,7 +29,7 @@ from bus.testing.store import MemoryStore
 from bus.testing.writes import DESTINATION, message
 from bus.transports.direct import DirectTransport
 from bus.transports.router import TransportRouter
-from dispatcher.handover import HandoverApp
+from dispatcher.handover_app import HandoverApp
 
 
 class FickleStore(MemoryStore):

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from bus.cluster.slots import SharedSlots, SlotFiles
+from bus.cluster.concurrency_slots import SharedSlots, SlotFiles
 from bus.domain.delivery.breaker import BreakerState
 from bus.ports.poster import PostFailure
 from bus.testing.poster import Reply

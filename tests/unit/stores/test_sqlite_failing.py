@@ -12,7 +12,7 @@ from bus.domain.times import DAY
 from bus.stores.sqlite import SqliteStore
 from bus.stores.sqlite.connection import open_writer
 from bus.stores.sqlite.keys import Label
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.testing.writes import NOON, message, outcome
 
 
@@ -39,7 +39,7 @@ async def test_when_time_is_up_whole_days_are_missing_and_it_says_so(
 async def test_a_file_of_the_first_version_goes_on(tmp_path: Path) -> None:
     one = message()
     path = tmp_path / Label(NOON // DAY, one.retention_days).file
-    open_writer(path, sql.STEPS[:1]).close()
+    open_writer(path, trace_sql.STEPS[:1]).close()
     store = await SqliteStore.open(tmp_path)
     await store.write([one, outcome(one, "billing", Status.DEAD, reason="HTTP 500")])
     assert [group.signature for group in (await store.failures(Selection())).groups] == ["HTTP 500"]

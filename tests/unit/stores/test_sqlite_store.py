@@ -20,7 +20,7 @@ from bus.stores.gathering import BatchCollector
 from bus.stores.sqlite import SqliteStore, control_sql
 from bus.stores.sqlite.errors import DAMAGED, REFUSED, UNAVAILABLE, translate
 from bus.stores.sqlite.keys import id_key, key_id, time_key
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.testing.contracts import store_compensations
 from bus.testing.contracts.store import StoreContract
 from bus.testing.contracts.store_traces import search_all
@@ -43,9 +43,9 @@ def test_every_exception_of_apsw_is_mapped() -> None:
 
 
 def test_the_numbers_in_the_sql_are_those_of_the_states() -> None:
-    assert sql.DELIVERED == 3
-    assert [sql.STATUS[status] for status in sql.OPEN] == [0, 1, 2]
-    assert set(sql.STATUS) == set(Status)
+    assert trace_sql.DELIVERED == 3
+    assert [trace_sql.STATUS[status] for status in trace_sql.OPEN] == [0, 1, 2]
+    assert set(trace_sql.STATUS) == set(Status)
 
 
 def test_keys_sort_like_ids_and_times() -> None:

@@ -17,7 +17,7 @@ from bus.stores.sqlite.connection import inode_of, open_reader, open_writer
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import Label, label_of
 from bus.stores.sqlite.locking import WriteLock, alone
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.partition import Partition
 
 CONTROL: Final = "control.db"
@@ -76,7 +76,7 @@ class Directory:
             _clear(path)
             if not make and not path.exists():
                 return None
-            writer = open_writer(path, sql.STEPS)
+            writer = open_writer(path, trace_sql.STEPS)
             try:
                 return Partition(path, writer, open_reader(path))
             except BaseException:

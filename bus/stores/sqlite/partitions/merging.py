@@ -10,7 +10,7 @@ from bus.domain.delivery.delivery import Outcome
 from bus.domain.identity import id_time
 from bus.domain.message import Message
 from bus.domain.tracing.trace import encode_trace, merge_message, merge_outcome, start_trace
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.partition import LoadedDocument, Partition
 from bus.stores.sqlite.partitions.references import Name, may_have_names, names_of
 
@@ -80,11 +80,11 @@ class Merge:
         partition = self.partition
         for held in fresh:
             held.row = partition.next_row()
-            held.status = sql.STATUS[held.trace.status]
+            held.status = trace_sql.STATUS[held.trace.status]
             held.listed = held.trace.message is not None
         rows = [(held.row, held.key, *self._columns(held)) for held in fresh]
         before = partition.writer.total_changes()
-        partition.writer.executemany(sql.INSERT_MESSAGE, rows)
+        partition.writer.executemany(trace_sql.INSERT_MESSAGE, rows)
         known: list[LoadedDocument] = []
         if partition.writer.total_changes() - before < len(fresh):
             known = [self._again(held.key) for held in fresh if self._row_of(held.key) != held.row]
@@ -93,7 +93,7 @@ class Merge:
         return known
 
     def _row_of(self, key: bytes) -> int:
-        return int(next(self.partition.writer.execute(sql.ROW_OF, (key,)))[0])
+        return int(next(self.partition.writer.execute(trace_sql.ROW_OF, (key,)))[0])
 
     def _again(self, key: bytes) -> LoadedDocument:
         """Merge a document's writes into what the file has."""
@@ -113,7 +113,7 @@ class Merge:
         states: list[Row] = []
         documents: list[Row] = []
         for held in changed:
-            status = sql.STATUS[held.trace.status]
+            status = trace_sql.STATUS[held.trace.status]
             if (not held.listed and held.trace.message is not None) or held.body is not None:
                 whole.append((*self._columns(held), held.row))
                 held.listed = True
@@ -122,9 +122,9 @@ class Merge:
             else:
                 documents.append((encode_trace(held.trace), held.row))
             held.status = status
-        self._run(sql.UPDATE_MESSAGE, whole)
-        self._run(sql.UPDATE_STATE, states)
-        self._run(sql.UPDATE_DOCUMENT, documents)
+        self._run(trace_sql.UPDATE_MESSAGE, whole)
+        self._run(trace_sql.UPDATE_STATE, states)
+        self._run(trace_sql.UPDATE_DOCUMENT, documents)
         self._write_rest(changed)
 
     def _write_rest(self, written: Sequence[LoadedDocument]) -> None:
@@ -146,11 +146,11 @@ class Merge:
                 dropped += [(*item, held.key) for item in held.indexed.items() - states.items()]
                 added += [(*item, held.key, held.row) for item in states.items() - held.indexed.items()]
                 held.indexed = states
-            if held.failing or (states and not sql.FAILING.isdisjoint(states.values())):
+            if held.failing or (states and not trace_sql.FAILING.isdisjoint(states.values())):
                 failing.append(held)
-        self._run(sql.PUT_BODY, bodies)
-        self._run(sql.DROP_DELIVERY, dropped)
-        self._run(sql.ADD_DELIVERY, added)
+        self._run(trace_sql.PUT_BODY, bodies)
+        self._run(trace_sql.DROP_DELIVERY, dropped)
+        self._run(trace_sql.ADD_DELIVERY, added)
         if failing:
             self._write_failures(failing)
         if named:
@@ -167,13 +167,13 @@ class Merge:
                 (lane, *one, held.key, held.row) for lane, one in failing.items() if held.failing.get(lane) != one
             ]
             held.failing = failing
-        self._run(sql.DROP_FAILURE, dropped)
-        self._run(sql.ADD_FAILURE, added)
+        self._run(trace_sql.DROP_FAILURE, dropped)
+        self._run(trace_sql.ADD_FAILURE, added)
 
     def _write_references(self, named: Sequence[tuple[LoadedDocument, frozenset[Name]]]) -> None:
         """Write the index of references where it changes: with a message, or when another of the same id wins."""
-        self._run(sql.DROP_REFERENCE, [(name, held.key) for held, names in named for name in held.names - names])
-        self._run(sql.ADD_REFERENCE, [(name, held.key) for held, names in named for name in names - held.names])
+        self._run(trace_sql.DROP_REFERENCE, [(name, held.key) for held, names in named for name in held.names - names])
+        self._run(trace_sql.ADD_REFERENCE, [(name, held.key) for held, names in named for name in names - held.names])
         for held, names in named:
             held.names = names
 
@@ -185,12 +185,12 @@ class Merge:
         trace = held.trace
         message = trace.message
         if message is None:
-            return (None, None, None, sql.STATUS[trace.status], encode_trace(trace))
+            return (None, None, None, trace_sql.STATUS[trace.status], encode_trace(trace))
         return (
             self.partition.destination_number(trace.destination),
             message.biz_id or None,
             message.source or None,
-            sql.STATUS[trace.status],
+            trace_sql.STATUS[trace.status],
             encode_trace(trace),
         )
 

@@ -12,7 +12,7 @@ import apsw
 from bus.domain.tracing.trace import Trace, decode_trace, failure_of
 from bus.stores.sqlite.connection import inode_of, patiently
 from bus.stores.sqlite.errors import translating
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.references import Name, names_of
 
 _RECENT: Final = 10_000
@@ -97,11 +97,11 @@ class Partition:
         """Open a write transaction; raises ``apsw.BusyError`` when another connection has one."""
         self.writer.execute("BEGIN IMMEDIATE")
         try:
-            version = next(self.writer.execute(sql.DATA_VERSION))[0]
+            version = next(self.writer.execute(trace_sql.DATA_VERSION))[0]
             if version != self._version:
                 self.recent.clear()
-                self._last_row = next(self.writer.execute(sql.LAST_ROW))[0]
-                self._newest = next(self.writer.execute(sql.NEWEST))[0]
+                self._last_row = next(self.writer.execute(trace_sql.LAST_ROW))[0]
+                self._newest = next(self.writer.execute(trace_sql.NEWEST))[0]
                 self._version = version
         except BaseException:
             self.roll_back()
@@ -130,7 +130,7 @@ class Partition:
         """Return a destination's number; gives it one inside the transaction."""
         number = self._destinations.get(code)
         if number is None:
-            number = self._number(sql.NUMBER_OF_DESTINATION, sql.ADD_DESTINATION, (code,))
+            number = self._number(trace_sql.NUMBER_OF_DESTINATION, trace_sql.ADD_DESTINATION, (code,))
             self._destinations[code] = number
         return number
 
@@ -139,7 +139,7 @@ class Partition:
         lane = (destination, subscription)
         number = self._lanes.get(lane)
         if number is None:
-            number = self._lanes[lane] = self._number(sql.NUMBER_OF_LANE, sql.ADD_LANE, lane)
+            number = self._lanes[lane] = self._number(trace_sql.NUMBER_OF_LANE, trace_sql.ADD_LANE, lane)
         return number
 
     def _number(self, find: str, add: str, names: tuple[str, ...]) -> int:
@@ -150,17 +150,17 @@ class Partition:
         """Remember inside the transaction when the newest message was received."""
         if received_at > self._newest:
             self._newest = received_at
-            self.writer.execute(sql.SET_NEWEST, (received_at,))
+            self.writer.execute(trace_sql.SET_NEWEST, (received_at,))
 
     def load(self, key: bytes) -> LoadedDocument | None:
         """Return a document as the transaction sees it."""
-        row = self.writer.execute(sql.DOCUMENT_OF, (key,)).fetchone()
+        row = self.writer.execute(trace_sql.DOCUMENT_OF, (key,)).fetchone()
         if row is None:
             return None
         held = LoadedDocument(key, decode_trace(row[1]))
         held.row = row[0]
         held.listed = held.trace.message is not None
-        held.status = sql.STATUS[held.trace.status]
+        held.status = trace_sql.STATUS[held.trace.status]
         held.indexed = self.states(held.trace)
         held.failing = self.failing(held.trace)
         held.names = names_of(held.trace.message)
@@ -172,7 +172,7 @@ class Partition:
         return {
             self.lane_number(destination, name): state
             for name, delivery in trace.deliveries.items()
-            if (state := sql.STATUS[delivery.status]) != sql.DELIVERED
+            if (state := trace_sql.STATUS[delivery.status]) != trace_sql.DELIVERED
         }
 
     def failing(self, trace: Trace) -> Mapping[int, Failing]:
@@ -180,7 +180,7 @@ class Partition:
         return {
             self.lane_number(trace.destination, name): (
                 self._signature_number(signature),
-                sql.STATUS[delivery.status],
+                trace_sql.STATUS[delivery.status],
                 delivery.at,
             )
             for name, delivery in trace.deliveries.items()
@@ -190,7 +190,9 @@ class Partition:
     def _signature_number(self, text: str) -> int:
         number = self._signatures.get(text)
         if number is None:
-            number = self._signatures[text] = self._number(sql.NUMBER_OF_SIGNATURE, sql.ADD_SIGNATURE, (text,))
+            number = self._signatures[text] = self._number(
+                trace_sql.NUMBER_OF_SIGNATURE, trace_sql.ADD_SIGNATURE, (text,)
+            )
         return number
 
     def remember(self, held: LoadedDocument) -> None:
@@ -204,12 +206,12 @@ class Partition:
 
     async def trace(self, key: bytes) -> Trace | None:
         """Return a committed document."""
-        row = await self._read(sql.DOCUMENT_OF, key)
+        row = await self._read(trace_sql.DOCUMENT_OF, key)
         return decode_trace(row[1]) if row else None
 
     async def body(self, key: bytes) -> tuple[Trace, bytes] | None:
         """Return a committed document with the message's body, empty while only outcomes have arrived."""
-        row = await self._read(sql.DOCUMENT_AND_BODY, key)
+        row = await self._read(trace_sql.DOCUMENT_AND_BODY, key)
         return (decode_trace(row[0]), row[1]) if row else None
 
     async def _read(self, query: str, key: bytes) -> Any:
@@ -227,7 +229,7 @@ class Partition:
 
     def has_open(self) -> bool:
         """Whether a delivery is unfinished, as the transaction sees it."""
-        return bool(next(self.writer.execute(sql.HAS_OPEN))[0])
+        return bool(next(self.writer.execute(trace_sql.HAS_OPEN))[0])
 
     def close(self) -> None:
         """Close the connections; the last one to close folds the write-ahead log into the file."""

@@ -15,7 +15,7 @@ from bus.stores.sqlite.connection import open_reader
 from bus.stores.sqlite.control_sql import DUE_NAMES, VALUES_OF_DOCUMENTS
 from bus.stores.sqlite.errors import translating
 from bus.stores.sqlite.keys import GREATEST, SMALLEST, Label, key_id, time_key
-from bus.stores.sqlite.partitions import sql
+from bus.stores.sqlite.partitions import trace_sql
 from bus.stores.sqlite.partitions.directory import CONTROL, Directory
 
 _MOST_ROWS: Final = 1_000
@@ -132,7 +132,7 @@ def _piece(
     """Return the next rows, the last key of them, and whether they are the last ones."""
     found: list[ScannedTrace] = []
     weight = 0
-    query = sql.SCAN_WITH_BODIES if bodies else sql.SCAN
+    query = trace_sql.SCAN_WITH_BODIES if bodies else trace_sql.SCAN
     rows = connection.execute(query, (after, below, _MOST_ROWS))
     for key, document, body in rows:
         found.append(ScannedTrace(decode_trace(document), body))

@@ -82,7 +82,7 @@ class StrictTopology:
         self._bound.pop(lane, None)
 
     async def depth(self, session: Session, lane: Lane) -> Depth:
-        """Look at a queue; raises ``Missing`` when it is not there, and as ``make`` does."""
+        """Look at a queue; raises ``QueueMissing`` when it is not there, and as ``make`` does."""
         ok = await self._on_channel(
             session,
             localized("looking at {queue}", queue=queue_of(lane)),

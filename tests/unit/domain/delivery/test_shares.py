@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.delivery.shares import Shares, View
+from bus.domain.delivery.concurrency_shares import Shares, View
 
 OWNERS = ("a", "b", "c", "d")
 

@@ -11,7 +11,7 @@ from typing import Final
 from bus.domain.delivery.breaker import Breaker, BreakerState
 from bus.domain.delivery.rate import TokenBucket
 from bus.domain.subscription import Subscription
-from bus.ports.slots import SlotPool
+from bus.ports.concurrency_slots import SlotPool
 from dispatcher.dependencies import Dependencies
 from dispatcher.pending_deliveries import PendingDelivery
 from dispatcher.reminder import Reminder
