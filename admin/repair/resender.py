@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from bus.domain.delivery.delivery import Compensation, Origin, Outcome, Resend, Status, untried_row
+from bus.domain.delivery.delivery import Origin, Outcome, Resend, Status, untried_row
 from bus.domain.delivery.reasons import RESENT
 from bus.domain.message import Message, encode_message
 from bus.domain.tracing.trace import DeliveryTrace, Trace
@@ -58,6 +59,7 @@ class Resender:
         self._due = due
         self._registry = registry
         self._clock = clock
+        self._all_due_at = 0.0
 
     def choose(self, trace: Trace, subscriptions: Sequence[str] | None, lost: Collection[str] = ()) -> list[Target]:
         """Return the deliveries of one message to resend: those named, or all that are not pending.
@@ -117,14 +119,28 @@ class Resender:
         Durable when it returns, and may be repeated. Returns those whose message is gone.
         """
         found = await asyncio.gather(*(self._untried(key) for key in deliveries))
-        gone = {key for key, row in zip(deliveries, found, strict=True) if row is None}
-        if rows := [row for row in found if isinstance(row, Compensation)]:
-            await self._store.compensate(rows)
+        looked_at = list(zip(deliveries, found, strict=True))
+        untried = [(each, key.subscription) for key, each in looked_at if isinstance(each, Message)]
+        if untried:
+            first = self._first_due(len(untried))
+            await self._store.compensate(
+                [untried_row(*each, first + place, Origin.STUCK) for place, each in enumerate(untried)]
+            )
             self._due.set()
-        return gone
+        return {key for key, each in looked_at if each is None}
 
-    async def _untried(self, key: UntriedDelivery) -> Compensation | Status | None:
-        """Return the row of a pending delivery, the state of another one, None for one whose message is gone."""
+    def _first_due(self, count: int) -> int:
+        """Return when the first of so many rows is due (ms), each a millisecond after the one before.
+
+        Compensators go by due times, so that rows of a later call are due after those of an earlier one.
+        """
+        now = self._clock.monotonic()
+        first = max(now, self._all_due_at)
+        self._all_due_at = first + count / 1000
+        return self._clock.now() + math.ceil((first - now) * 1000)
+
+    async def _untried(self, key: UntriedDelivery) -> Message | Status | None:
+        """Return the message of a pending delivery, the state of another one, None for one whose message is gone."""
         message_id, name = key
         trace, message = await self._store.trace(message_id), await self._store.message(message_id)
         if trace is None or message is None:
@@ -132,7 +148,7 @@ class Resender:
         found = trace.deliveries.get(name)
         if found is None or found.status is not Status.PENDING:
             return found.status if found is not None else None
-        return untried_row(message, name, self._clock.now(), Origin.STUCK)
+        return message
 
     async def begin(
         self, trace: Trace, targets: Sequence[Target], cause: Cause, documents: Sequence[DocumentWrite]

@@ -13,7 +13,7 @@ from bus.domain.message import Message
 from bus.domain.ordering.chain import Segment, abandoned, lost
 from bus.domain.ordering.document import encode_chain
 from bus.testing.writes import message
-from tests.unit.admin.admin_world import World, problem
+from tests.unit.admin.admin_world import World, problem, running
 from tests.unit.admin.chain_shapes import chain, shape, strict_world
 from tests.unit.admin.deliveries.jobs import attempt_all, items, job, start
 
@@ -76,6 +76,26 @@ async def test_a_bulk_resend_takes_what_is_lost_the_oldest_first(world: World, c
     assert {one["message_id"] for one in await items(client, made) if one["outcome"] == "skipped"} == {
         one.id for one in queued
     }
+
+
+@pytest.mark.parametrize("rate", [None, 1_000.0])
+async def test_resends_are_due_in_their_order_however_the_store_answers(world: World, rate: float | None) -> None:
+    await world.clock.advance(600)
+    gone = await accepted(world, 250, 105)
+    await shape(world, encode_chain(LOST))
+    read = world.store.trace
+
+    async def slow(message_id: str) -> Any:
+        await world.clock.sleep((19 - int(message_id[-4:], 16) * 7 % 20) / 1000)
+        return await read(message_id)
+
+    async with running(world) as client:
+        world.store.trace = slow  # type: ignore[method-assign]
+        await start(client, {"destination": "orders", "status": "pending"}, reorder=True, rate=rate)
+        await world.clock.advance(5)
+    rows = sorted(await world.rows(), key=lambda row: row.due_at)
+    assert [row.message_id for row in rows] == sorted(one.id for one in gone)
+    assert len({row.due_at for row in rows}) == len(gone)
 
 
 async def test_what_was_found_missing_is_judged_by_the_chain(world: World, client: httpx.AsyncClient) -> None:
