@@ -135,6 +135,7 @@ class JobRunner:
         now = self._clock.now()
         again = Job(new_id(now), job.selection, rate, reason or job.reason, by, now)
         again.rerun_of, again.outcomes, again.rerun_chunks = job.id, tuple(outcomes), job.chunks
+        again.is_oldest_first = job.is_oldest_first
         await self.submit(again)
         job.reruns += (again.id,)
         await self._repository.save(job)

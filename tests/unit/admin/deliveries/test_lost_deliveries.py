@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.message import Message
-from bus.domain.ordering.chain import Segment, abandoned, lost
+from bus.domain.ordering.chain import Gap, Segment, abandoned, lost
 from bus.domain.ordering.document import encode_chain
 from bus.testing.writes import message
 from tests.unit.admin.admin_world import World, problem, running
@@ -96,6 +96,21 @@ async def test_resends_are_due_in_their_order_however_the_store_answers(world: W
     rows = sorted(await world.rows(), key=lambda row: row.due_at)
     assert [row.message_id for row in rows] == sorted(one.id for one in gone)
     assert len({row.due_at for row in rows}) == len(gone)
+
+
+async def test_a_rerun_begins_with_the_oldest_as_well(world: World, client: httpx.AsyncClient) -> None:
+    await world.clock.advance(600)
+    sent = await accepted(world, 150, 111)
+    await shape(world, encode_chain(LOST))
+    first = await start(client, {"destination": "orders", "status": "pending"}, reorder=True)
+    await world.clock.advance(2)
+    assert (await job(client, first))["counts"]["skipped"] == 150
+    await shape(world, encode_chain(replace(LOST, consume=(), gaps=(Gap("g2", 110, 120),))))
+    answer = await client.post(f"/resends/{first}/rerun", json={"outcomes": ["skipped"], "reorder": True})
+    assert answer.status_code == 202, answer.text
+    await world.clock.advance(2)
+    rows = sorted(await world.rows(), key=lambda row: row.due_at)
+    assert [row.message_id for row in rows] == sorted(one.id for one in sent)
 
 
 async def test_what_was_found_missing_is_judged_by_the_chain(world: World, client: httpx.AsyncClient) -> None:
