@@ -70,7 +70,7 @@ class AdminServices:
         self.login = Login(context.keyring, context.clock)
         self.editor = Editor(context.store, context.registry, context.events, context.clock, context.spans)
         self.cancellations = Cancellations(context.store, context.rollups, context.events)
-        lost = LostDeliveries(self.strict_orders.documents, context.registry, context.clock.monotonic)
+        lost = LostDeliveries(self.strict_orders.documents, context.registry, context.clock)
         self.chooser = Chooser(context.store, context.registry, lost, context.clock)
         acts: dict[Kind, Act] = {
             Kind.RESEND: ResendAct(self.resender, lost),

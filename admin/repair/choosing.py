@@ -14,7 +14,6 @@ from admin.repair.resender import HAND_OVER, is_pending, target_of
 from bus.domain.delivery.canceling import REMOVED
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.reasons import ENDED_SINCE, EXPIRED, ON_ITS_WAY, PAUSED
-from bus.domain.ordering.chain import Whereabouts
 from bus.domain.searching.selection import Selection
 from bus.domain.tracing.signature import FAILING
 from bus.domain.tracing.trace import Trace, is_chosen
@@ -107,7 +106,8 @@ class Chooser:
         any other one an item that resends it. One whose message or subscription is gone is ``missing``.
 
         Of a strictly ordered destination the chain says what is pending: what a group still holds is skipped, however
-        old it is, and what is lost with a group is handed over, however young.
+        old it is, and what no group has any more is handed over, also while it is paused; what is lost with a group
+        however young.
         """
         traces = {message_id: await self._store.trace(message_id) for message_id in {each[0] for each in deliveries}}
         return [await self._unended(destination, traces[one], one, name) for one, name in deliveries]
@@ -121,17 +121,18 @@ class Chooser:
         if delivery is not None and delivery.status in _ENDED_WELL:
             return Item(message_id, name, delivery.generation, "skipped", ENDED_SINCE)
         if is_pending(trace, name):
-            return await self._waiting(trace, name, trace.message.received_at)
+            return await self._waiting(trace, name)
         return Item(message_id, name, target_of(trace, name).generation)
 
-    async def _waiting(self, trace: Trace, name: str, received_at: int) -> Item:
+    async def _waiting(self, trace: Trace, name: str) -> Item:
         """Return the item of a delivery that was never attempted."""
+        if await self._lost.is_on_no_group(trace, name):
+            return Item(trace.id, name, HAND_OVER)
         subscription = self._registry.subscription(trace.destination, name)
         if subscription.paused or self._registry.destination(trace.destination).paused:
             return Item(trace.id, name, HAND_OVER, "skipped", PAUSED)
-        where = await self._lost.whereabouts(trace, name)
-        is_young = self._clock.now() - received_at < subscription.stuck_after
-        if where is Whereabouts.QUEUED or (is_young and where is not Whereabouts.LOST):
+        is_told = await self._lost.whereabouts(trace, name) is not None
+        if is_told or not self._lost.is_overdue(trace, name):
             return Item(trace.id, name, target_of(trace, name).generation, "skipped", ON_ITS_WAY)
         return Item(trace.id, name, HAND_OVER)
 

@@ -11,7 +11,6 @@ from admin.repair.lost_deliveries import LostDeliveries
 from admin.repair.resender import HAND_OVER, Cause, Resender, Target, UntriedDelivery, is_pending, target_of
 from bus.domain.delivery.delivery import Status
 from bus.domain.delivery.reasons import EXPIRED, NOT_RESENT, ON_ITS_WAY, OUTCOME_UNKNOWN, RESENT_SINCE
-from bus.domain.ordering.chain import Whereabouts
 from bus.domain.tracing.trace import DeliveryTrace, Trace
 from bus.errors import NotFound
 
@@ -31,11 +30,11 @@ class ResendAct:
     async def item(self, job: Job, trace: Trace, subscription: str) -> Item:  # noqa: ARG002 - as of any act
         """Return the item that resends a delivery with its next generation.
 
-        One that is pending is ``skipped``, unless it is lost with its group of brokers: then it is handed over.
+        One that is pending is ``skipped``, unless no group of brokers has it any more: then it is handed over.
         """
         item = Item(trace.id, subscription, target_of(trace, subscription).generation)
         if is_pending(trace, subscription):
-            if await self._lost.whereabouts(trace, subscription) is Whereabouts.LOST:
+            if await self._lost.is_on_no_group(trace, subscription):
                 item.generation = HAND_OVER
             else:
                 item.outcome, item.reason = "skipped", ON_ITS_WAY

@@ -13,7 +13,7 @@ from bus.domain.message import Message
 from bus.domain.ordering.chain import Gap, Segment, abandoned, lost
 from bus.domain.ordering.document import encode_chain
 from bus.testing.writes import message
-from tests.unit.admin.admin_world import World, problem, running
+from tests.unit.admin.admin_world import BILLING, World, problem, running
 from tests.unit.admin.chain_shapes import chain, shape, strict_world
 from tests.unit.admin.deliveries.jobs import attempt_all, items, job, start
 
@@ -132,6 +132,26 @@ async def test_what_was_found_missing_is_judged_by_the_chain(world: World, clien
     assert await ended() == young
     await world.clock.advance(600)
     assert await ended() == young | {old.id: "waiting", unknown.id: "waiting"}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(("epoch", "seconds"), [(105, 0), (90, 0), (90, 600), (111, 600)])
+async def test_every_way_to_resend_takes_the_same(
+    world: World, client: httpx.AsyncClient, epoch: int, seconds: int, *, paused: bool
+) -> None:
+    (sent,) = await accepted(world, 1, epoch)
+    await shape(world, encode_chain(LOST))
+    await world.clock.advance(seconds + sent.received_at / 1000 - world.clock.now() / 1000)
+    assert (await client.patch(BILLING, json={"paused": paused})).is_success
+    deliveries = [{"id": sent.id, "subscription": "billing"}]
+    body = {"destination": "orders", "deliveries": deliveries, "reorder": True}
+    repaired = (await client.post("/resends/deliveries", json=body)).json()["id"]
+    filtered = await start(client, {"destination": "orders", "subscription": "billing"}, reorder=True)
+    await world.clock.settle()
+    outcomes = [(await items(client, one))[0]["outcome"] for one in (repaired, filtered)]
+    is_taken = epoch == 105 or (epoch == 90 and seconds > 0)
+    assert outcomes == ["waiting" if is_taken else "skipped"] * 2
+    assert (await resend(client, sent)).status_code == (202 if is_taken else 409)
 
 
 async def test_what_comes_before_it_is_read_first(world: World, client: httpx.AsyncClient) -> None:
