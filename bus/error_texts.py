@@ -217,11 +217,12 @@ def _of_tls(error: Any, peer: str) -> AnyText | None:
         return localized(_CERTIFICATE[code], host=host)
     if code:
         return localized("TLS: certificate not valid: {why}", why=str(error.verify_message))
-    if not error.reason:
+    reason = getattr(error, "reason", None)
+    if not reason:
         return localized("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
-    if error.reason in _REASONS:
-        return localized(_REASONS[error.reason], peer=peer or _SOMEONE)
-    why = error.reason.replace("_", " ").lower()
+    if reason in _REASONS:
+        return localized(_REASONS[reason], peer=peer or _SOMEONE)
+    why = reason.replace("_", " ").lower()
     return localized("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
 
 
