@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import socket
+import traceback
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -57,7 +58,11 @@ _CLASS_ERRNO: Final = (
     (BrokenPipeError, errno.EPIPE),
     (ConnectionAbortedError, errno.ECONNABORTED),
 )
-_NO_NAME: Final = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+_DNS: Final = {
+    socket.EAI_NONAME: N_("DNS: {host} not found"),
+    getattr(socket, "EAI_NODATA", socket.EAI_NONAME): N_("DNS: {host} not found"),
+    socket.EAI_AGAIN: N_("DNS: no name server answered for {host}"),
+}
 _CERTIFICATE: Final = {  # OpenSSL's X509_V_ERR_*
     9: N_("TLS: certificate not valid yet"),
     10: N_("TLS: certificate expired"),
@@ -80,12 +85,17 @@ _REASONS: Final = {  # OpenSSL's, of handshakes and of files
     "KEY_VALUES_MISMATCH": N_("the private key is not the certificate's"),
     "TLSV1_ALERT_UNKNOWN_CA": N_("TLS: {peer} rejected the certificate: unknown authority"),
 }
+_RAISED_AGAIN: Final = ("httpx", "httpcore")
+"""Libraries that raise errors again "from None", so that only the context has the cause; other contexts are not one."""
 _SOMEONE: Final = localized("the peer")
-_NUMBERED: Final = re.compile(r"(?:([^\s,;]*[\w\]]:\d+): ?)?\[Errno (-?\d+)\](?: ?[^\s,;:()\[\]'\"]+)*")
+_NUMBERED: Final = re.compile(r"(?:([^\s,;]*[\w\]]:\d+): ?)?\[Errno (-?\d+)\]((?: ?[^\s,;:()\[\]'\"]+)*)")
 _OPENSSL: Final = re.compile(r" ?\(_ssl\.c:\d+\)|_ssl\.c:\d+: |\[(?:SSL|X509|SYS)(?:: \w+)?\] ?")
+_ATTEMPTS: Final = re.compile(r"Multiple exceptions: .*\[Errno (\d+)\]")
+"""The last number in the error of asyncio's for a name with several addresses."""
 _CALLED: Final = re.compile(r"Connect call failed \('([^']+)', (\d+)")
 """The peer in an error of asyncio's."""
-_CLASS: Final = re.compile(r"(?:\[Error \d+\] )?\b(?:[a-z_]+\.)*[A-Z][A-Za-z]*(?:Error|Exception|Timeout)\b:? ?")
+_CODE: Final = re.compile(r"\[Error \d+\] ")
+_CLASS: Final = re.compile(r"\b(?:[a-z_]+\.)*([A-Z][A-Za-z]*(?:Error|Exception|Timeout)\b)(:? ?)")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -130,15 +140,18 @@ def error_text(error: BaseException, peer: str = "") -> AnyText:
     return own_text(error, known)
 
 
-def own_text(error: BaseException, peer: str = "") -> str:
+def own_text(error: BaseException, peer: str = "") -> AnyText:
     """Return the text of an error that is more exact than its causes, such as a rejection with its reason."""
-    return plain_text(str(error), peer) or kind_text(error)
+    if isinstance(error, KeyError) and error.args:
+        return localized("key {key} is missing", key=str(error.args[0]))
+    name, text = type(error).__name__, _CODE.sub("", str(error))
+    return plain_text("" if text == name else text.removeprefix(f"{name}: "), peer) or kind_text(error)
 
 
 def plain_text(text: str, peer: str = "") -> str:
-    """Return the text of a library without its class names, error numbers and places; in one line."""
+    """Return the text of a library without error numbers and places, and with class names as words; in one line."""
     text = _NUMBERED.sub(lambda found: _numbered(found, peer), _OPENSSL.sub("", text))
-    return " ".join(_CLASS.sub("", text).split()).strip(" :")
+    return " ".join(_CLASS.sub(_named, _CODE.sub("", text)).split()).strip(" :")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -146,8 +159,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     cause: BaseException | None = error
     while cause is not None:
         yield cause
-        # httpcore raises its errors again "from None", so that only their context has the cause.
-        following = cause.__cause__ or cause.__context__
+        following = cause.__cause__
+        if following is None and type(cause).__module__.partition(".")[0] in _RAISED_AGAIN:
+            following = cause.__context__
         cause = cause.exceptions[-1] if isinstance(cause, BaseExceptionGroup) else following
 
 
@@ -192,6 +206,8 @@ def _of_system(error: OSError, peer: str) -> AnyText | None:
     if isinstance(error, socket.gaierror):
         return _of_dns(error, peer)
     number = error.errno or next((code for kind, code in _CLASS_ERRNO if isinstance(error, kind)), 0)
+    if not number and (attempts := _ATTEMPTS.match(str(error))):
+        number = int(attempts[1])
     if number in _ERRNO:
         return localized(_ERRNO[number], peer=peer or _SOMEONE)
     if number <= 0:
@@ -203,12 +219,12 @@ def _of_system(error: OSError, peer: str) -> AnyText | None:
 
 def _of_dns(error: socket.gaierror, peer: str) -> AnyText:
     host = peer.rpartition(":")[0] or peer or str(_SOMEONE)
-    if error.errno in _NO_NAME:
-        return localized("DNS: {host} not found", host=host)
-    return localized("DNS: no name server answered for {host}", host=host)
+    if error.errno in _DNS:
+        return localized(_DNS[error.errno], host=host)
+    return localized("DNS: {host} not resolved: {why}", host=host, why=str(error.strerror or error.errno or error))
 
 
-def _of_tls(error: Any, peer: str) -> AnyText | None:
+def _of_tls(error: Any, peer: str) -> AnyText:
     code = getattr(error, "verify_code", 0)
     host = peer.rpartition(":")[0].strip("[]") or str(_SOMEONE)
     if date := getattr(error, "not_after", ""):
@@ -217,23 +233,44 @@ def _of_tls(error: Any, peer: str) -> AnyText | None:
         return localized(_CERTIFICATE[code], host=host)
     if code:
         return localized("TLS: certificate not valid: {why}", why=str(error.verify_message))
-    reason = getattr(error, "reason", None)
-    if not reason:
-        return localized("TLS: {peer} closed the connection during the handshake", peer=peer or _SOMEONE)
+    return _of_tls_without_certificate(error, peer or str(_SOMEONE))
+
+
+def _of_tls_without_certificate(error: Any, peer: str) -> AnyText:
+    reason = getattr(error, "reason", None) or ""
     if reason in _REASONS:
-        return localized(_REASONS[reason], peer=peer or _SOMEONE)
-    why = reason.replace("_", " ").lower()
-    return localized("TLS: handshake with {peer} failed: {why}", peer=peer or _SOMEONE, why=why)
+        return localized(_REASONS[reason], peer=peer)
+    why = reason.replace("_", " ").lower() or plain_text(str(error)) or kind_text(error)
+    if not _is_of_handshake(error):
+        return localized("TLS: connection to {peer} failed: {why}", peer=peer, why=why)
+    if not reason:
+        return localized("TLS: {peer} closed the connection during the handshake", peer=peer)
+    return localized("TLS: handshake with {peer} failed: {why}", peer=peer, why=why)
+
+
+def _is_of_handshake(error: BaseException) -> bool:
+    """Whether a function of a handshake raised an error; OpenSSL's own text does not say."""
+    return any("handshake" in frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _numbered(found: re.Match[str], peer: str) -> str:
     peer, number = found[1] or peer, int(found[2])
     if number < 0:
-        return str(_of_dns(socket.gaierror(number, ""), peer))
-    return str(_of_system(OSError(number, ""), peer))
+        return str(_of_dns(socket.gaierror(number, found[3].strip()), peer))
+    return str(_of_system(OSError(number, ""), peer) or found[3].strip())
+
+
+def _named(found: re.Match[str]) -> str:
+    """Return a class name in a text as words, and nothing for one that is too general to say more, as "value"."""
+    words = _words(found[1])
+    return f"{words}{found[2]}" if " " in words else ""
 
 
 def kind_text(error: BaseException) -> str:
     """Return the class of an error as words: ``ConnectionClosedError`` as "connection closed"."""
-    words = _HUMP.sub(" ", type(error).__name__).lower().split()
+    return _words(type(error).__name__)
+
+
+def _words(name: str) -> str:
+    words = _HUMP.sub(" ", name).lower().split()
     return " ".join(words[:-1] if len(words) > 1 and words[-1] in ("error", "exception") else words)

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka import errors as kafka
 
-from bus.error_texts import error_text, own_text, peer_name
+from bus.error_texts import error_text, kind_text, own_text, peer_name
 from bus.errors import TransportError, TransportRefused, TransportUnavailable
 from bus.localized_text import AnyText, localized
 
@@ -83,11 +83,14 @@ def transport_error(error: BaseException, doing: AnyText) -> TransportError:
 
 
 def describe(error: BaseException) -> AnyText:
-    """Return an error of the client library as a text for people."""
+    """Return an error of the client library as a text for people; of an answer of a broker its kind comes first."""
     if found := _ADDRESS.findall(str(error)):
         return localized("no answer from {peers}", peers=", ".join(peer_name(host, int(port)) for host, port in found))
     is_rejection = isinstance(error, kafka.KafkaError) and isinstance(error, (*CREDENTIALS, *PERMISSION, *SETTINGS))
-    return own_text(error) if is_rejection else error_text(error)
+    if not is_rejection and not isinstance(error, kafka.BrokerResponseError):
+        return error_text(error)
+    kind, said = kind_text(error), own_text(error)
+    return kind if said == kind else f"{kind}: {said}"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import socket
 import ssl
@@ -11,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 import pytest
@@ -21,6 +23,7 @@ from bus.errors import StoreUnavailable
 from bus.network.certificates import end_of_validity, with_expiry_date
 
 EXPIRED = datetime(2020, 2, 3, tzinfo=UTC)
+REFUSED = "[Errno 111] Connect call failed ('%s', 80)"
 RAW = re.compile(r"\[Errno|_ssl\.c|\[SSL|Error\b|Timeout\b|Exception\b|<\w+>")
 
 
@@ -179,10 +182,58 @@ def test_handshake_that_fails(serve: Callable[[socket.socket], None], text: str)
         (ExceptionGroup("all", [ValueError("x"), ConnectionRefusedError()]), "connection refused by a.example:80"),
         (type("KafkaConnectionError", (Exception,), {})(), "kafka connection"),
         (ValueError("two\nlines"), "two lines"),
+        (KeyError("lines"), "key lines is missing"),
+        (type("ProducerClosed", (Exception,), {"__str__": lambda _: "ProducerClosed"})(), "producer closed"),
+        (OSError(0, "Error"), "Error"),
+        (
+            OSError(f"Multiple exceptions: {REFUSED % '::1'}, {REFUSED % '127.0.0.1'}"),
+            "connection refused by a.example:80",
+        ),
+        (socket.gaierror(socket.EAI_NONAME, "raw"), "DNS: a.example not found"),
+        (socket.gaierror(socket.EAI_AGAIN, "raw"), "DNS: no name server answered for a.example"),
+        (socket.gaierror(socket.EAI_FAIL, "failure"), "DNS: a.example not resolved: failure"),
+        (ssl.SSLError(1, "no reason"), "TLS: connection to a.example:80 failed: no reason"),
     ],
 )
 def test_errors_without_a_socket(error: Exception, text: str) -> None:
     assert str(error_text(error, "a.example:80")) == text
+
+
+@pytest.mark.parametrize("cause", [None, ValueError("too long")])
+def test_an_error_raised_while_another_is_handled(tmp_path: Path, cause: Exception | None) -> None:
+    def read() -> bytes:
+        try:
+            return (tmp_path / "missing").read_bytes()
+        except FileNotFoundError:
+            raise LookupError("no such run") from cause
+
+    with pytest.raises(LookupError) as raised:
+        read()
+    assert error_text(raised.value) == "no such run"
+
+
+def test_damaged_record_of_tls(authority: trustme.CA) -> None:
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+
+    def serve(connection: socket.socket) -> None:
+        with server.wrap_socket(connection, server_side=True) as secured:
+            secured.recv(1)
+            os.write(secured.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))  # data whose check does not fit
+            secured.recv(1)
+
+    with (
+        peer(serve) as port,
+        socket.create_connection(("127.0.0.1", port), 10) as connection,
+        client.wrap_socket(connection, server_hostname="localhost") as secured,
+    ):
+        secured.sendall(b"x")
+        with pytest.raises(ssl.SSLError) as raised:
+            secured.recv(1)
+    text = "TLS: connection to localhost:80 failed: decryption failed or bad record mac"
+    assert str(error_text(raised.value, "localhost:80")) == text
 
 
 @pytest.mark.parametrize(
@@ -190,7 +241,10 @@ def test_errors_without_a_socket(error: Exception, text: str) -> None:
     [
         ("10.0.0.7:9: [Errno 111] Connection refused (limit 5)", "connection refused by 10.0.0.7:9 (limit 5)"),
         ("mongo.example:27017: [Errno -2] Name or service not known", "DNS: mongo.example not found"),
-        ("[Error 29] TopicAuthorizationFailedError: orders", "orders"),
+        ("[Error 29] TopicAuthorizationFailedError: orders", "topic authorization failed: orders"),
+        ("ValueError: too long", "too long"),
+        ("[Errno 0] Error", "Error"),
+        ("a.example:80: [Errno -6] ai_family not supported", "DNS: a.example not resolved: ai_family not supported"),
         ("_ssl.c:975: The handshake operation timed out", "The handshake operation timed out"),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:992)", "wrong version number"),
         ("Error while reading", "Error while reading"),

@@ -129,7 +129,10 @@ def test_what_is_an_error_of_the_bus_already_stays_as_it_is() -> None:
             "no answer from 10.0.0.7:9092",
         ),
         (kafka.KafkaConnectionError("Connection at 10.0.0.7:9092 closed"), "Connection at 10.0.0.7:9092 closed"),
-        (kafka.TopicAuthorizationFailedError("orders"), "orders"),
+        (kafka.TopicAuthorizationFailedError("orders"), "topic authorization failed: orders"),
+        (kafka.SaslAuthenticationFailed("no such user"), "sasl authentication failed: no such user"),
+        (kafka.UnknownTopicOrPartitionError(), "unknown topic or partition"),
+        (kafka.ProducerClosed(), "producer closed"),
         (kafka.NodeNotReadyError(), "node not ready"),
         (TimeoutError(), "no answer in time"),
     ],
@@ -141,4 +144,4 @@ def test_descriptions(error: Exception, text: str) -> None:
 def test_a_rejection_is_more_exact_than_its_cause() -> None:
     error = kafka.AuthenticationFailedError("invalid credentials")
     error.__cause__ = ConnectionResetError()
-    assert describe(error) == "invalid credentials"
+    assert describe(error) == "authentication failed: invalid credentials"
