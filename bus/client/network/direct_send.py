@@ -87,7 +87,7 @@ class DirectSend:
             verdict.set_result("fallback_timeout is 0, so it was not tried")
             return verdict
         if prepared.key and self._waits(prepared.destination):
-            verdict.set_result("others to its destination wait on disk, and one with a key passes none")
+            verdict.set_result("messages to its destination wait on disk, and a message with a key is sent after them")
             return verdict
         with self._lock:
             self._tell(refusal)
@@ -104,7 +104,7 @@ class DirectSend:
     def failure(self, refusal: SpoolError, problem: str) -> SpoolError:
         """Return the error for a message that neither took."""
         return type(refusal)(
-            f"{refusal}; nor has the receiver {self._options.url} taken this message: {problem}", hint=refusal.hint
+            f"{refusal}; the receiver {self._options.url} has not confirmed this message: {problem}", hint=refusal.hint
         )
 
     def close(self) -> None:
@@ -158,7 +158,8 @@ class DirectSend:
     def _post(self, taken: Sequence[tuple[PreparedMessage, Verdict]]) -> None:
         try:
             reply = self._speak([prepared for prepared, _ in taken])
-        except Exception as error:  # noqa: BLE001 - it is each sender's
+        except Exception as error:  # noqa: BLE001 - it is each sender's; an error of the network is a reply
+            _log.exception("a request to %s failed unexpectedly", self._options.url)
             reply = Reply(None, str(error_text(error)))
         if reply.results is None and reply.splits and reply.status and len(taken) > 1:
             for one in taken:  # a single line may be the cause

@@ -47,7 +47,7 @@ def drain(
     Parameters
     ----------
     rejected
-        Send again what was refused for good, too.
+        Also send messages again that the receiver rejected.
     sent
         Called with the number of messages taken, after each request.
     """
@@ -88,7 +88,7 @@ def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], obje
     stats = sender.stats()
     left, refused = waiting(stats), rejected(stats)
     if left and not problem:
-        problem = "the receiver does not take them now: see bus spool show, and check the key"
+        problem = "the receiver does not accept the rest now: see bus spool show, and check the API key"
     if marker.codes and not problem:
         problem = f"its leases are not released yet: {', '.join(sorted(marker.codes))}"
     if refused and not problem:

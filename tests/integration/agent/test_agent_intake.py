@@ -72,7 +72,7 @@ async def test_the_disk_and_the_receiver_together_refuse(tmp_path: Path) -> None
     async with opened(NOWHERE, tmp_path, **FULL) as intake:
         found = await stored(intake, prepared(intake, b"1", b"2"))
     assert all(isinstance(refusal, SpoolFull) for refusal in found)
-    assert "nor has the receiver" in str(found[0])
+    assert "has not confirmed this message" in str(found[0])
 
 
 async def test_each_line_has_an_answer_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

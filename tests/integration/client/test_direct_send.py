@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bus import AsyncBus, Bus, SpoolFull
+from bus.client.network.http import ReceiverClient, Reply
 from bus.client.outbox import Outbox
 from bus.errors import ConfigurationError, SpoolError, SpoolFailed
 from tests.integration.client.fake_receiver import FakeReceiver, Request, accept, refuse, status
@@ -87,6 +88,20 @@ def test_the_disk_and_the_receiver_together_lose_a_send(
         assert error.value.hint
         receiver.release.set()
         assert bus.sent_straight == 0
+
+
+def test_an_unexpected_error_is_logged_with_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: ReceiverClient, *args: object, **options: object) -> Reply:
+        raise RuntimeError("no such codec")
+
+    monkeypatch.setattr(ReceiverClient, "post", fail)
+    with Bus(NOWHERE, spool=tmp_path, **FULL, **PATIENT) as bus, pytest.raises(SpoolFull, match="no such codec"):
+        bus.send("a", 1)
+    [logged] = [record for record in caplog.records if "failed unexpectedly" in record.message]
+    assert logged.exc_info
+    assert logged.exc_info[0] is RuntimeError
 
 
 def test_what_the_receiver_refuses_is_not_sent(receiver: FakeReceiver, tmp_path: Path) -> None:
@@ -178,7 +193,7 @@ def test_one_with_a_key_passes_none_that_waits_on_disk(
             raise SpoolFull("the disk is full")
 
         monkeypatch.setattr(Outbox, "append", fail)
-        with pytest.raises(SpoolFull, match="one with a key passes none"):
+        with pytest.raises(SpoolFull, match="a message with a key is sent after them"):
             bus.send("a", 2, key="k")
         receiver.judge = accept
         bus.send("b", 3, key="k")
