@@ -22,7 +22,7 @@ class PassedConnection(NamedTuple):
 
 
 class ConnectionPasser:
-    """Gives connections to the first process (``Elsewhere``)."""
+    """Gives connections to the first process (a ``PeerForwarder``)."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel

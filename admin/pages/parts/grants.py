@@ -57,7 +57,7 @@ class Grant:
 
 
 async def codes_of(viewer: Viewer) -> list[str]:
-    """Return the codes of all destinations; raises ``Refused`` for viewers who may not make users and keys."""
+    """Return the codes of all destinations; raises ``ApiError`` for viewers who may not make users and keys."""
     await viewer.api.get("/users", Listing[UserView])
     return [item.code for item in (await viewer.api.get("/destinations", Listing[DestinationView])).items]
 
