@@ -191,7 +191,7 @@ def _exact(error: BaseException, peer: str) -> AnyText | None:
 
 def _httpx_timeout(error: BaseException, peer: str) -> LocalizedText | None:
     phase, limit = _HTTPX_TIMEOUTS[type(error).__name__]
-    if any("handshake" in str(cause) for cause in _causes(error)):
+    if any(map(_is_of_handshake, _causes(error))):
         phase = Phase.TLS
     request = _request_of(error)
     seconds = request.extensions.get("timeout", {}).get(limit) if request is not None else None
@@ -250,7 +250,8 @@ def _of_tls_without_certificate(error: Any, peer: str) -> AnyText:
 
 def _is_of_handshake(error: BaseException) -> bool:
     """Whether a function of a handshake raised an error; OpenSSL's own text does not say."""
-    return any("handshake" in frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__))
+    names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any("handshake" in name or name == "start_tls" for name in names)  # the latter is httpcore's
 
 
 def _numbered(found: re.Match[str], peer: str) -> str:

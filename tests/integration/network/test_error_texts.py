@@ -171,6 +171,14 @@ def test_handshake_that_fails(serve: Callable[[socket.socket], None], text: str)
         assert found == text.replace("PORT", str(port))
 
 
+async def test_time_out_of_an_asynchronous_handshake() -> None:
+    with peer(stay_silent) as port:
+        async with httpx.AsyncClient(timeout=0.5, trust_env=False) as client:
+            with pytest.raises(httpx.ConnectTimeout) as raised:
+                await client.get(f"https://localhost:{port}/")
+    assert str(error_text(raised.value)) == f"timed out after 0.5 s in the TLS handshake with localhost:{port}"
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
