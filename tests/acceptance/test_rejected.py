@@ -16,7 +16,7 @@ def test_a_message_for_nobody_is_kept_and_told_with_its_source(shared_bus: BusPr
         assert producer.flush(60)
         assert producer.rejected == 1
     listed = json.loads(run_bus("spool", "ls", tmp_path / "spool", "--json").stdout)["items"]
-    assert [(one["stream"], one["records"]) for item in listed for one in item["consumers"]] == [("rejected", 1)]
+    assert [(one["lane"], one["records"]) for item in listed for one in item["consumers"]] == [("rejected", 1)]
 
     def told() -> list[str]:
         alarms = shared_bus.admin.call("GET", "/api/v1/overview").raise_for_status().json()["alarms"]

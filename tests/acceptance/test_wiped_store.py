@@ -59,7 +59,7 @@ def doctor(bus: BusProcess, *options: str) -> dict[str, Any]:
 
 def lanes(bus: BusProcess) -> Sequence[dict[str, Any]]:
     (found,) = json.loads(run_bus("spool", "ls", bus.data / "journal", "--json").stdout)["items"]
-    return [waiting for waiting in found["consumers"] if waiting["stream"].startswith("direct:")]
+    return [waiting for waiting in found["consumers"] if waiting["lane"].startswith("direct:")]
 
 
 def test_the_kept_configuration_delivers_and_a_person_is_told(bus: BusProcess, subscriber: SubscriberProcess) -> None:
@@ -78,7 +78,7 @@ def test_without_any_configuration_the_queue_waits_to_be_resumed(
     accepted(bus, subscriber, "store", "configuration")
     assert "queue orders/billing" in troubles(bus)
     assert "queue orders/billing" in doctor(bus)
-    wait_until(lambda: [lane["unconfigured"] for lane in lanes(bus)] == [True], within=30, what="listed as foreign")
+    wait_until(lambda: [lane["foreign"] for lane in lanes(bus)] == [True], within=30, what="listed as foreign")
     configure(bus, subscriber, paused=False)
     wait_until(lambda: got(subscriber) == SENT, within=30, what="all delivered")
     assert troubles(bus) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shlex
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -51,8 +52,11 @@ def test_ls_and_show_look_without_touching(cli: Cli, tmp_path: Path) -> None:
     directory = left(tmp_path, "a", "a", "b")
     found = cli("spool", "ls", str(tmp_path), "--json").json["items"]
     assert [(item["directory"], item["state"], item["damaged"]) for item in found] == [(str(directory), "orphan", 0)]
-    assert [(lane["stream"], lane["records"]) for lane in found[0]["consumers"]] == [("out/a", 2), ("out/b", 1)]
-    assert len(cli("spool", "ls", str(directory)).out.splitlines()) == 3
+    assert [(lane["lane"], lane["records"]) for lane in found[0]["consumers"]] == [("out/a", 2), ("out/b", 1)]
+    assert [lane["foreign"] for lane in found[0]["consumers"]] == [False, False]
+    head, *rows = [line.split("\t") for line in cli("spool", "ls", str(directory)).out.splitlines()]
+    assert head[2:7] == ["stream", "consumer", "records", "oldest", "unconfigured"]
+    assert [(row[2], row[4], row[6]) for row in rows] == [("out/a", "2", "no"), ("out/b", "1", "no")]
     shown = cli("spool", "show", str(directory), "--stream", "out/a", "--limit", "1", "--json").json["items"]
     assert [(item["destination"], item["biz_id"], item["bytes"]) for item in shown] == [("a", "b", 7)]
     assert len(cli("spool", "show", str(directory)).out.splitlines()) == 4
@@ -65,7 +69,7 @@ def test_a_live_spool_can_be_looked_at(cli: Cli, tmp_path: Path) -> None:
         item = cli("spool", "ls", str(tmp_path), "--json").json["items"][0]
         assert item["state"].startswith("live, process ")
         shown = cli("spool", "show", str(tmp_path), "--json").json["items"]
-    assert [(record["stream"], record.get("id"), record["bytes"]) for record in shown] == [
+    assert [(record["lane"], record.get("id"), record["bytes"]) for record in shown] == [
         ("orders", "i", 4),
         ("raw", None, 2),
     ]
@@ -108,7 +112,12 @@ def test_drain_keeps_what_is_not_taken(cli: Cli, bus: FakeBus, tmp_path: Path) -
     assert (item["sent"], item["waiting"], item["rejected"], item["removed"]) == (1, 1, 1, False)
     assert "because" in cli("spool", "show", str(directory), "--stream", "rejected").out
     bus.on("POST", "/v1/messages", judged({}))
-    assert cli("spool", "drain", str(directory)).code == 1  # the rejected one waits for --rejected
+    shown = cli("spool", "show", str(directory), "--lane", "rejected", "--json").json["items"]
+    assert [(record["lane"], record["reason"]) for record in shown] == [("rejected", "because")]
+    ran = cli("spool", "drain", str(directory), "--json")
+    assert ran.code == 1  # the rejected one waits for --rejected
+    command = shlex.split(ran.json["items"][0]["problem"].partition("see bus ")[2])
+    assert "because" in cli(*command).out
     again = cli("spool", "drain", str(directory), "--rejected")
     assert again.code == 0
     assert home.homes(tmp_path) == []

@@ -47,8 +47,13 @@ def list_spools(
     if output.as_json:
         print_json({"items": items, "next": None})
         return
-    empty = dict.fromkeys(_STREAM)
-    table.show([item | empty | consumer for item in items for consumer in item["consumers"] or [{}]])
+    empty = dict.fromkeys(("lane", "consumer", "records", "oldest", "foreign"))
+    table.show([item | _stream(consumer) for item in items for consumer in item["consumers"] or [empty]])
+
+
+def _stream(consumer: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a consumer, under the names of the columns."""
+    return consumer | {"stream": consumer["lane"], "unconfigured": consumer["foreign"]}
 
 
 def _found(directory: Path) -> list[Path]:
@@ -75,11 +80,11 @@ def _summary(overview: Overview) -> dict[str, Any]:
         "idle_seconds": round(overview.idle, 3),
         "consumers": [
             {
-                "stream": found.lane,
+                "lane": found.lane,
                 "consumer": found.consumer,
                 "records": found.records,
                 "oldest": None if found.oldest is None else format_time(found.oldest),
-                "unconfigured": foreign.has(found),
+                "foreign": foreign.has(found),
             }
             for found in overview.consumers
             if found.records
@@ -92,7 +97,9 @@ def _summary(overview: Overview) -> dict[str, Any]:
 @grouped
 def show_spool(
     directory: Directory,
-    stream: Annotated[str | None, typer.Option(help='Only this stream, such as "rejected".')] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", "--lane", help='Only this stream, such as "rejected".')
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of records of each stream.")] = 20,
     *,
     output: Output,
@@ -111,7 +118,7 @@ def show_spool(
     if output.as_json:
         print_json({"items": items, "next": None})
     else:
-        table.show(items)
+        table.show([item | {"stream": item["lane"]} for item in items])
 
 
 def _records(path: Path, stream: str | None, limit: int) -> Iterator[Record]:
