@@ -163,7 +163,8 @@ def serve(
         from pipeline.serving.command import run  # noqa: PLC0415
         from pipeline.serving.plan import plan_of  # noqa: PLC0415
     settings = load_settings(config, {"data": data})
-    telling = ReportTarget(server.url, server.key or settings.api_key)
+    told = server.local(settings)
+    telling = ReportTarget(told.url, told.key or ("" if told.is_from_context else settings.api_key))
     metrics = (metrics_host, metrics_port) if metrics_port is not None else None
     run(plan_of(settings, telling, session), session, metrics, as_json=as_json)
 

@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
+from bus.error_texts import error_text
 from bus.errors import ConfigurationError
 from bus.files import write_whole
 from bus.network.names import is_http_url
@@ -58,15 +60,41 @@ def chosen_context(name: str) -> Context | None:
     return known.named(wanted) if wanted else None
 
 
+def key_for(server: str, name: str) -> str:
+    """Return the key of the context of this name, for an empty one of the context in use; empty for another server.
+
+    A file that this person may not read counts as empty. Raises like ``chosen_context``.
+    """
+    try:
+        known = _contents()
+    except PermissionError:
+        return ""
+    wanted = name or known.current
+    if not wanted or (context := known.named(wanted)).server != server.rstrip("/"):
+        return ""
+    return context.api_key
+
+
 def read_contexts() -> Contexts:
-    """Return what the file contains, nothing if there is no file; raises ``ConfigurationError`` if it is damaged."""
+    """Return what the file contains, nothing if there is no file.
+
+    Raises
+    ------
+    ConfigurationError
+        The file is damaged, or cannot be read.
+    """
+    try:
+        return _contents()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the contexts: {error_text(error)}") from error
+
+
+def _contents() -> Contexts:
     path = contexts_file()
     try:
         return msgspec.json.decode(path.read_bytes(), type=Contexts)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Contexts()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is damaged", hint="remove it and set the contexts again") from error
 
@@ -89,3 +117,5 @@ def check_context(name: str, server: str) -> None:
         raise ConfigurationError(f"{name!r} is not a name of a context", hint="1 to 64 of A-Z a-z 0-9 . _ -")
     if not is_http_url(server):
         raise ConfigurationError(f"--server {server!r} is not an http or https address", hint="http://127.0.0.1:8700")
+    if "@" in urlsplit(server).netloc:
+        raise ConfigurationError("--server has a user name or a password", hint="give the key with --api-key")

@@ -6,10 +6,11 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from bus.cli.api import Api
     from bus.cli.contexts import Context
     from bus.cli.tables import Table
+    from bus.settings import Settings
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 
@@ -40,37 +42,58 @@ _AGO: Final = re.compile(r"\d+(\.\d+)?(ms|s|m|h|d)")
 class Server:
     """The bus that a command calls, and the key for it, as options and variables have them: empty if none does.
 
-    What is empty comes from the context; with a damaged file of contexts, the properties and ``api`` raise
-    ``ConfigurationError``.
+    The option --context wins over variables, an address over a context that a variable names or that is in use. With a
+    damaged file of contexts, the properties and ``api`` raise ``ConfigurationError``.
+
+    Raises
+    ------
+    typer.BadParameter
+        Options name both an address and a context.
     """
 
+    command: typer.Context
     address: ServerUrl = ""
     api_key: ApiKey = ""
     context: ContextName = ""
 
+    def __post_init__(self) -> None:
+        if self._is_option("address") and self._is_option("context"):
+            raise typer.BadParameter("give --server or --context, not both", param_hint="--context")
+
     @property
-    def is_chosen(self) -> bool:
-        """Whether an option, a variable or a context names the bus."""
-        return bool(self.address) or self._context is not None
+    def is_from_context(self) -> bool:
+        """Whether the address is that of a context."""
+        return self._is_option("context") or (not self.address and self._context is not None)
 
     @property
     def options(self) -> list[str]:
         """The options that a command needs to call the same bus; without the key, and what variables have."""
-        if self.address:
-            return ["--server", self.address] if self.address != os.environ.get("BUS_URL") else []
-        return ["--context", self.context] if self.context != os.environ.get("BUS_CONTEXT", "") else []
+        if self._is_option("context"):
+            return ["--context", self.context]
+        return ["--server", self.address] if self.address and self.address != os.environ.get("BUS_URL") else []
 
     @property
     def url(self) -> str:
         """The address to call."""
-        return self.address or (self._context.server if self._context is not None else DEFAULT_URL)
+        if self.is_from_context and self._context is not None:
+            return self._context.server
+        return self.address or DEFAULT_URL
 
     @property
     def key(self) -> str:
         """The key to send, empty for none; the key of a context is sent to the server of this context only."""
-        if self.api_key or self._context is None or self._context.server != self.url.rstrip("/"):
-            return self.api_key
-        return self._context.api_key
+        from bus.cli.contexts import key_for  # noqa: PLC0415 - not for commands that call no bus
+
+        given = self.api_key if not self._is_option("context") or self._is_option("api_key") else ""
+        return given or key_for(self.url, self.context)
+
+    def local(self, settings: Settings) -> Server:
+        """Return the bus with these settings on this host, unless an option or a variable names a bus."""
+        return self if self.address or self.context else replace(self, address=own_url(settings))
+
+    def _is_option(self, name: str) -> bool:
+        source = self.command.get_parameter_source(name)
+        return bool(getattr(self, name)) and source is not None and source.name == "COMMANDLINE"
 
     @cached_property
     def _context(self) -> Context | None:
@@ -89,6 +112,13 @@ class Server:
         from bus.cli.api import Api  # noqa: PLC0415 - not for commands that call no bus
 
         return Api(self.url, self.key, timeout=timeout, options=self.options)
+
+
+def own_url(settings: Settings) -> str:
+    """Return the address of a bus with these settings, as this host reaches it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    port = settings.port or urlsplit(DEFAULT_URL).port
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import msgspec
@@ -68,20 +69,30 @@ def use_context(name: Name, as_json: AsJson = False) -> None:
 @app.command("set", epilog=_SET)
 def set_context(
     name: Name,
-    server: Annotated[str, typer.Option(metavar="URL", help="Address of the bus.", show_default=False)] = "",
+    server: Annotated[
+        str,
+        typer.Option("--server", "--url", "--bus-url", metavar="URL", help="Address of the bus.", show_default=False),
+    ] = "",
     api_key: Annotated[str | None, typer.Option(metavar="KEY", help='API key for the bus; "" removes it.')] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a context, or change the given options of one."""
+    """Create a context, or change the given options of one.
+
+    A new server without --api-key removes the key, which is for the former server.
+    """
     known = read_contexts()
     former = known.contexts.get(name, Context(server=""))
     if not server and not former.server:
         raise typer.BadParameter("a new context needs an address", param_hint="--server")
-    context = Context(server.rstrip("/") or former.server, former.api_key if api_key is None else api_key)
-    check_context(name, context.server)
+    address = server.rstrip("/") or former.server
+    check_context(name, address)
+    kept = former.api_key if address == former.server else ""
+    context = Context(address, kept if api_key is None else api_key)
     changed = msgspec.structs.replace(known, contexts={**known.contexts, name: context})
     write_contexts(changed)
     show(_row(changed, name), as_json=as_json)
+    if api_key is None and former.api_key and not kept:
+        sys.stderr.write(f"removed the key, which was for {former.server}; give the new one with --api-key\n")
 
 
 @app.command("delete", epilog="Example:  bus context delete staging")

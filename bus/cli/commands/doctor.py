@@ -7,17 +7,15 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import typer
 
 from bus.cli.api import Api
 from bus.cli.commands.serving import server_extra
 from bus.cli.grouping import grouped
-from bus.cli.options import DEFAULT_URL, AsJson, Server
+from bus.cli.options import DEFAULT_URL, AsJson, Server, own_url
 from bus.cli.output import console, counted, plain, print_json
 from bus.cli.permissions import close, opened
 from bus.error_texts import error_text
@@ -72,8 +70,8 @@ def doctor(
     """
     configuration, settings = _configuration(config)
     place = data or (settings.data if settings is not None else None)
-    if settings is not None and not server.is_chosen and (own := _own_url(settings)) != DEFAULT_URL:
-        server = replace(server, address=own)
+    if settings is not None and (config is not None or own_url(settings) != DEFAULT_URL):
+        server = server.local(settings)
     if accept_empty_store or keep_configuration:
         _choose(server, accept=accept_empty_store, keep=keep_configuration)
     checks = [_python(), _sqlite(), configuration, _disk(place or Path(), settings)]
@@ -235,13 +233,6 @@ def _groups(settings: Settings) -> list[Check]:
         Check(name, not trouble, str(trouble or "reachable"), _BRING_BACK if trouble else "")
         for name, trouble in found.items()
     ]
-
-
-def _own_url(settings: Settings) -> str:
-    """Return the address of a bus with these settings, as this host reaches it."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
-    port = settings.port or urlsplit(DEFAULT_URL).port
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _bus(server: Server) -> list[Check]:

@@ -42,7 +42,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-LookupUrl = Annotated[str, typer.Option("--server", "--url", metavar="URL", help="Address of a lookup proxy.")]
+LookupUrl = Annotated[
+    str, typer.Option("--server", "--url", "--bus-url", metavar="URL", help="Address of a lookup proxy.")
+]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="An NSQ topic with a route.", show_default=False)]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Migration, see bus lookup status.", show_default=False)]
 To = Annotated[str, typer.Option("--to", metavar="NAME", help="Target cluster.", show_default=False)]

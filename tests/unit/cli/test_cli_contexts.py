@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -52,21 +54,47 @@ def test_an_option_and_a_variable_choose_another_context(
     assert keys(listed) == ["Bearer secret"] * 2
 
 
-def test_explicit_values_win_over_the_context(cli: Cli, listed: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("destination", "list", "--context", "here", "--api-key", "own").code == 0
-    monkeypatch.setenv("BUS_URL", listed.url)
-    assert cli("destination", "list", "--context", "there").code == 0
+def test_the_option_of_a_context_wins_over_variables(
+    cli: Cli, listed: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUS_URL", NOWHERE)
     monkeypatch.setenv("BUS_API_KEY", "variable")
+    monkeypatch.setenv("BUS_CONTEXT", "here")
     assert cli("destination", "list", "--context", "here").code == 0
-    assert keys(listed) == ["Bearer own", None, "Bearer variable"]
+    assert cli("destination", "list", "--context", "here", "--api-key", "own").code == 0
+    assert keys(listed) == ["Bearer secret", "Bearer own"]
+
+
+@pytest.mark.parametrize("chosen", ["variable", "in use"])
+def test_an_address_wins_over_a_context_that_no_option_names(
+    cli: Cli, listed: FakeBus, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    if chosen == "variable":
+        monkeypatch.setenv("BUS_CONTEXT", "there")
+    else:
+        cli("context", "use", "there")
+    assert cli("destination", "list", "--server", listed.url).code == 0
+    monkeypatch.setenv("BUS_URL", listed.url)
+    monkeypatch.setenv("BUS_API_KEY", "variable")
+    assert cli("destination", "list").code == 0
+    assert keys(listed) == [None, "Bearer variable"]
+
+
+def test_options_name_one_bus_only(cli: Cli, listed: FakeBus) -> None:
+    ran = cli("destination", "list", "--context", "here", "--server", listed.url)
+    assert (ran.code, ran.out) == (2, "")
+    assert "give --server or --context, not both" in ran.err
+    assert cli("destination", "list", "--context", "", "--server", listed.url).code == 0
 
 
 def test_a_key_is_never_sent_to_a_server_of_another_context(
     cli: Cli, listed: FakeBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("context", "set", "there", "--api-key", "other")
-    assert cli("destination", "list", "--context", "there", "--server", listed.url).code == 0
-    assert cli("destination", "list", "--context", "here", "--server", listed.url).code == 0
+    monkeypatch.setenv("BUS_CONTEXT", "there")
+    assert cli("destination", "list", "--server", listed.url).code == 0
+    monkeypatch.setenv("BUS_CONTEXT", "here")
+    assert cli("destination", "list", "--server", listed.url).code == 0
     assert keys(listed) == [None, "Bearer secret"]
 
 
@@ -98,10 +126,19 @@ def test_contexts_are_listed_shown_and_deleted(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("listed")
 def test_a_change_keeps_what_is_not_given(cli: Cli, bus: FakeBus) -> None:
-    cli("context", "set", "here", "--server", NOWHERE)
-    assert cli("context", "show", "here", "--json").json["api_key"] == "set"
-    cli("context", "set", "here", "--server", bus.url, "--api-key", "")
+    kept = cli("context", "set", "here", "--url", bus.url, "--json")
+    assert (kept.json["api_key"], kept.err) == ("set", "")
+    cli("context", "set", "here", "--api-key", "")
     assert cli("context", "show", "here", "--json").json["api_key"] is None
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_key_does_not_move_to_another_server(cli: Cli, bus: FakeBus) -> None:
+    moved = cli("context", "set", "here", "--bus-url", NOWHERE, "--json")
+    assert moved.json["api_key"] is None
+    assert moved.err == f"removed the key, which was for {bus.url}; give the new one with --api-key\n"
+    moved = cli("context", "set", "here", "--server", bus.url, "--api-key", "new", "--json")
+    assert (moved.json["api_key"], moved.err) == ("set", "")
 
 
 @pytest.mark.usefixtures("listed")
@@ -113,6 +150,11 @@ def test_a_change_keeps_what_is_not_given(cli: Cli, bus: FakeBus) -> None:
         (("context", "delete", "zz"), 1, "there is no context 'zz'"),
         (("context", "set", "new"), 2, "a new context needs an address"),
         (("context", "set", "new", "--server", "x"), 1, "--server 'x' is not an http or https address"),
+        (
+            ("context", "set", "new", "--server", "http://a:b@c"),
+            1,
+            "--server has a user name or a password (hint: give",
+        ),
         (("context", "set", "a/b", "--server", NOWHERE), 1, "'a/b' is not a name of a context"),
     ],
 )
@@ -128,6 +170,26 @@ def test_a_damaged_file_is_named(cli: Cli, file: Path) -> None:
     ran = cli("destination", "list")
     assert (ran.code, str(file) in ran.err) == (1, True)
     assert cli("destination", "list", "--help").code == 0
+
+
+def test_a_file_in_place_of_the_folder_is_no_context(cli: Cli, file: Path) -> None:
+    file.parent.write_text("")
+    assert cli("context", "list", "--json").json["items"] == []
+
+
+def test_a_file_that_may_not_be_read_is_needed_without_an_address_only(
+    cli: Cli, bus: FakeBus, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    bus.on("GET", "/api/v1/destinations", {"items": [], "next": None})
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert cli("destination", "list").code == 0
+    monkeypatch.delenv("BUS_URL")
+    assert cli("destination", "list", "--server", bus.url).code == 0
+    ran = cli("destination", "list")
+    assert (ran.code, ran.err) == (1, f"error: cannot read the contexts: permission denied: {file}\n")
 
 
 def test_without_a_home_there_are_no_contexts(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,6 +262,23 @@ def test_the_doctor_asks_the_bus_that_is_configured(
     assert (ran.code, bus.asked[0].path) == (0, "/healthz")
 
 
+def test_the_context_in_use_is_not_the_bus_that_is_configured(
+    cli: Cli, bus: FakeBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy(bus)
+    monkeypatch.delenv("BUS_URL")
+    monkeypatch.setattr("bus.cli.options.DEFAULT_URL", bus.url)
+    monkeypatch.setattr("bus.cli.commands.doctor.DEFAULT_URL", bus.url)
+    cli("context", "set", "there", "--server", "http://127.0.0.1:9", "--api-key", "secret")
+    cli("context", "use", "there")
+    for text in (f"port = {urlsplit(bus.url).port}\n", ""):
+        (tmp_path / "bus.toml").write_text(text)
+        assert cli("doctor", "--config", str(tmp_path / "bus.toml")).code == 0
+    assert {asked.headers.get("authorization") for asked in bus.asked} == {None}
+    assert "cannot reach http://127.0.0.1:9" in cli("doctor").out
+    assert "cannot reach http://127.0.0.1:9" in cli("doctor", "--config", "x", "--context", "there").out
+
+
 @pytest.mark.parametrize(("reserve", "code"), [(0, 0), (2**62, 1)])
 def test_the_doctor_knows_the_reserve(
     cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reserve: int, code: int

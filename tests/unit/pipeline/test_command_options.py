@@ -10,7 +10,9 @@ import pytest
 from bus.cli import run
 from bus.cli.options import Output
 from pipeline.commands import archiving, baselining, judging, rebuilding, reconciling, replaying, rolling
+from pipeline.commands.telling import ReportTarget
 from pipeline.options import SessionOptions
+from pipeline.serving import command, plan
 
 SPARK = ("--master", "local[1]", "--memory", "3g", "--connectors", "jars")
 COMMANDS = {
@@ -60,6 +62,40 @@ def test_the_bus_and_the_range_reach_the_commands_that_have_them(monkeypatch: py
     asked = ran(monkeypatch, "replay", *times)[0].asked
     assert (asked.since, asked.before) == (own.plan.since, own.plan.before)
     assert [asked.since.day, asked.before.day] == [31, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "told"),
+    [
+        ((), {}, ("http://127.0.0.1:8711", "setting")),
+        (("--server", "http://named"), {}, ("http://named", "setting")),
+        (("--context", "there"), {}, ("http://there", "")),
+        ((), {"BUS_CONTEXT": "there"}, ("http://there", "")),
+        (("--api-key", "own"), {"BUS_CONTEXT": "there"}, ("http://there", "own")),
+        (("--context", "there"), {"BUS_URL": "http://named", "BUS_API_KEY": "variable"}, ("http://there", "")),
+    ],
+)
+def test_the_jobs_tell_the_bus_that_is_configured_and_no_context_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    told: tuple[str, str],
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name in ("BUS_URL", "BUS_API_KEY", "BUS_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    assert run(["context", "set", "there", "--server", "http://there"]) == 0
+    assert run(["context", "use", "there"]) == 0
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    config = tmp_path / "bus.toml"
+    config.write_text('port = 8711\napi_key = "setting"\n')
+    targets: list[ReportTarget] = []
+    monkeypatch.setattr(plan, "plan_of", lambda _settings, telling, _session: targets.append(telling))
+    monkeypatch.setattr(command, "run", lambda *_, **__: None)
+    assert run(["pipeline", "serve", "--config", str(config), "--data", str(tmp_path), *arguments]) == 0
+    assert targets == [told]
 
 
 def test_a_replay_goes_into_a_destination_only_when_it_is_frozen(
