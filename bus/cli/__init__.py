@@ -11,6 +11,8 @@ from bus.errors import BusError
 FAILED = 1
 USAGE = 2
 _INTERRUPTED = 130
+# Raised by what a command reads from JSON that lacks a field or has another shape.
+_NOT_AS_EXPECTED = (LookupError, TypeError, AttributeError)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,8 +32,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     from bus.cli.app import tree  # noqa: PLC0415
 
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    called: list[str] = []
     try:
-        code = typer.main.get_command(tree(arguments[0])).main(args=arguments, prog_name="bus", standalone_mode=False)
+        code = typer.main.get_command(tree(arguments[0])).main(
+            args=arguments, prog_name="bus", standalone_mode=False, obj=called
+        )
     except typer.TyperException as error:
         return _usage(error)
     except BusError as error:
@@ -40,10 +45,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         return FAILED
-    except OSError as error:
-        from bus.error_texts import error_text  # noqa: PLC0415
-
-        return _complain(str(error_text(error)), "", FAILED)
+    except Exception as error:  # noqa: BLE001 - a person gets one line
+        return _complain_of(error, called)
     return code if isinstance(code, int) else 0
 
 
@@ -56,6 +59,16 @@ def _usage(error: Exception) -> int:
     path = context.command_path if context is not None else "bus"
     message = message.replace(": Value error, ", ": ")  # what reads the values puts it before every reason
     return _complain(message, f"see {path} --help", USAGE)
+
+
+def _complain_of(error: Exception, called: Sequence[str]) -> int:
+    """Print an error that is none of the bus; ``called`` are the addresses that the command called."""
+    if called and isinstance(error, _NOT_AS_EXPECTED):
+        return _complain(f"{called[-1]} is not a bus, or one of another version", "check --server", FAILED)
+    from bus.error_texts import error_text, kind_text  # noqa: PLC0415
+
+    text = str(error_text(error))
+    return _complain(text if isinstance(error, OSError) else f"internal error ({kind_text(error)}): {text}", "", FAILED)
 
 
 def _complain(message: str, hint: str, code: int) -> int:

@@ -111,6 +111,7 @@ class Server:
         """
         from bus.cli.api import Api  # noqa: PLC0415 - not for commands that call no bus
 
+        self.command.obj.append(self.url)
         return Api(self.url, self.key, timeout=timeout, options=self.options)
 
 

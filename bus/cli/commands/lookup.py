@@ -76,6 +76,7 @@ class MigrationOptions:
 class ProxyOptions:
     """The proxy to call."""
 
+    command: typer.Context
     address: LookupUrl = DEFAULT_LOOKUP
     api_key: ApiKey = ""
 
@@ -83,6 +84,7 @@ class ProxyOptions:
     def api(self) -> Api:
         """A connection to it."""
         options = ["--server", self.address] if self.address != DEFAULT_LOOKUP else []
+        self.command.obj.append(self.address)
         return Api(self.address, self.api_key, options=options)
 
 
@@ -118,7 +120,7 @@ def show_migrations(
     migration_id: Annotated[str, typer.Argument(metavar="ID", help="Migration.  [default: all]")] = "",
     *,
     output: Output,
-    reached: ProxyOptions = ProxyOptions(),
+    reached: ProxyOptions,
 ) -> None:
     """Show migrations: step, conditions, state of both clusters."""
     if migration_id:
@@ -194,7 +196,7 @@ def fail_over(
     ] = False,
     *,
     output: Output,
-    reached: ProxyOptions = ProxyOptions(),
+    reached: ProxyOptions,
 ) -> None:
     """Produce the topics of a lost room to another cluster.
 

@@ -175,6 +175,25 @@ def test_what_is_not_a_bus_is_named(cli: Cli, bus: FakeBus, answer: Any) -> None
     assert bus.url in ran.err
 
 
+@pytest.mark.parametrize("answer", [{"status": "ok"}, {"items": 1}, [], None])
+@pytest.mark.parametrize("command", ["destination list", "lookup status --server"])
+def test_json_that_is_not_that_of_a_bus_is_no_traceback(cli: Cli, bus: FakeBus, command: str, answer: Any) -> None:
+    for path in ("/api/v1/destinations", "/api/v1/lookup/migrations"):
+        bus.on("GET", path, answer)
+    ran = cli(*command.split(), *([bus.url] if command.endswith("--server") else []))
+    assert ran.code == 1
+    assert ran.err == f"error: {bus.url} is not a bus, or one of another version (hint: check --server)\n"
+
+
+def test_an_error_that_nothing_expects_is_one_line_in_words(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RecursionError("too\ndeep")
+
+    monkeypatch.setattr("bus.cli.commands.contexts.read_contexts", fail)
+    ran = cli("context", "list")
+    assert (ran.code, ran.out, ran.err) == (1, "", "error: internal error (recursion): too deep\n")
+
+
 def test_the_key_is_sent(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
     bus.on("GET", "/api/v1/destinations", {"items": [], "next": None})
     cli("destination", "list", "--api-key", "secret")
