@@ -30,7 +30,6 @@ from bus.localized_text import N_
 from bus.security.keys import Action
 
 _EXAMPLES: Final = 10
-_MOST_GROUPS: Final = 1_000
 _NAMED: Final = ("destination", "subscription", "signature")
 
 
@@ -42,13 +41,11 @@ async def failure_group(viewer: Viewer) -> None:
     if not all(name in viewer.query for name in _NAMED[:2]):
         _gone(viewer, asked)
         return
-    wider = {name: value for name, value in asked.items() if name != "signature"}
-    found = await viewer.api.get("/failures", FailuresView, {**wider, "limit": _MOST_GROUPS})
-    group = next((one for one in found.items if one.signature == asked.get("signature", "")), None)
-    if group is None:
+    found = await viewer.api.get("/failures", FailuresView, {"signature": "", **asked, "limit": 1})
+    if not found.items:
         _gone(viewer, asked)
         return
-    await _show(viewer, group)
+    await _show(viewer, found.items[0])
 
 
 def _gone(viewer: Viewer, asked: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from bus.domain.delivery.delivery import Status
 from bus.domain.searching.selection import Selection
 from bus.domain.times import DAY, format_time
 from bus.domain.tracing.failures import Failures
+from bus.errors import StoreUnavailable
 from bus.testing.writes import NOON, message, outcome
 from tests.unit.admin.admin_world import World, problem
 
@@ -138,6 +140,61 @@ async def test_what_is_not_there_is_said(
     monkeypatch.setattr(world.store, "failures", partial)
     found = await failures(client)
     assert (found["complete"], found["complete_since"]) == (False, format_time(NOON))
+
+
+async def test_one_group_is_asked_for(world: World, client: httpx.AsyncClient) -> None:
+    await fail(world, 0, "HTTP 500")
+    await fail(world, 1, "connection refused by 10.0.0.1:80")
+    signature = "connection refused by <address>"
+    found = await failures(client, destination="orders", subscription="billing", signature=signature, limit=1)
+    assert [item["example"] for item in found["items"]] == ["connection refused by 10.0.0.1:80"]
+    assert found["complete"]
+    assert (await failures(client, signature=""))["items"] == []
+
+
+async def test_examples_are_read_for_the_first_groups_and_few_at_once(
+    world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"{first}{second} 7" for first in "abcdefgh" for second in "abcdefgh"]
+    for number, word in enumerate(words):
+        await fail(world, number, word)
+    real, reading, most, calls = world.store.trace, 0, 0, 0
+
+    async def trace(message_id: str) -> Any:
+        nonlocal reading, most, calls
+        reading, calls = reading + 1, calls + 1
+        most = max(most, reading)
+        await asyncio.sleep(0)
+        found = await real(message_id)
+        reading -= 1
+        return found
+
+    monkeypatch.setattr(world.store, "trace", trace)
+    shown = [item["example"] for item in (await failures(client, limit=len(words)))["items"]]
+    assert (shown[:50], shown[50:]) == (sorted(words)[:50], [f"{word[:2]} <n>" for word in sorted(words)[50:]])
+    assert (calls, most) == (50, 16)
+
+
+@pytest.mark.parametrize("trouble", ["store", "delivered", "other error", "gone"])
+async def test_a_group_without_an_example_shows_its_signature(
+    world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    sample = await fail(world, 0, "timed out after 10 s")
+    whole = await world.store.trace(sample)
+    assert whole is not None
+    delivery = whole.deliveries["billing"]
+
+    async def trace(_: str) -> Any:
+        if trouble == "store":
+            raise StoreUnavailable("the store is down")
+        if trouble == "delivered":
+            delivery.status = Status.DELIVERED
+        delivery.reason = "HTTP 404"
+        return None if trouble == "gone" else whole
+
+    monkeypatch.setattr(world.store, "trace", trace)
+    (group,) = (await failures(client))["items"]
+    assert group["example"] == "timed out after <n> s"
 
 
 async def test_a_key_for_some_destinations_sees_these(world: World) -> None:
