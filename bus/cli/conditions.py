@@ -1,4 +1,4 @@
-"""The state of subscriptions: queue, oldest message and last error, from the calls of one list."""
+"""The state of subscriptions: queue, oldest message and last error, from two calls of the API."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import sys
 import time
 from typing import Any, Final
 
-from bus.cli.api import Api, message_path
+from bus.cli.api import Api
 from bus.domain.times import DAY, format_time
 from bus.errors import ReceiverRefused, ReceiverUnavailable
 
 COLUMNS: Final = ("state", "queued", "oldest_queued", "retrying", "last_error")
 _MOST: Final = 1000
 _MOST_CONDITIONS: Final = 5000
-_MOST_EXAMPLES: Final = 50
 _STATES: Final = {"breaker_open": "unreachable", "held_by_rate": "rate limited", "healthy": "active", "quiet": "idle"}
 Condition = dict[str, Any]
 
@@ -29,13 +28,10 @@ def conditions(
     asked = {"destination": destination}
     since = format_time(time.time_ns() // 1_000_000 - DAY)
     failing = asked | {"subscription": subscription, "from": since, "limit": _MOST}
-    try:
-        found = api.call("GET", "/api/v1/conditions", query=asked | {"limit": _MOST_CONDITIONS})["items"]
-        groups = api.call("GET", "/api/v1/failures", query=failing)["items"]
-        errors = _errors(api, groups)
-    except ReceiverUnavailable as error:
-        sys.stderr.write(f"states and errors are not known now: {error}\n")
+    found = _items(api, "/api/v1/conditions", asked | {"limit": _MOST_CONDITIONS}, "states are")
+    if not found:
         return {}
+    errors = _errors(_items(api, "/api/v1/failures", failing, "last errors are"))
     return {_key(one): one | {"last_error": errors.get(_key(one))} for one in found}
 
 
@@ -53,25 +49,21 @@ def condition_fields(condition: Condition | None) -> dict[str, Any]:
     }
 
 
-def _errors(api: Api, groups: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return by subscription the error of its newest message, for the first ones in full, then without numbers."""
+def _items(api: Api, path: str, query: dict[str, Any], what: str) -> list[dict[str, Any]]:
+    """Return the items of a call; none, with a line on standard error, if the bus does not have them now."""
+    try:
+        return list(api.call("GET", path, query=query)["items"])
+    except (ReceiverUnavailable, ReceiverRefused) as error:
+        sys.stderr.write(f"{what} not known now: {error}\n")
+        return []
+
+
+def _errors(groups: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return by subscription the error of its newest message; without its numbers if the bus has no example."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for group in sorted(groups, key=_last_seen, reverse=True):
         newest.setdefault(_key(group), group)
-    return {
-        key: _example(api, group) if place < _MOST_EXAMPLES else group["signature"]
-        for place, (key, group) in enumerate(newest.items())
-    }
-
-
-def _example(api: Api, group: dict[str, Any]) -> str:
-    """Return the error of the message that stands for a group; its signature if the message does not exist any more."""
-    try:
-        deliveries = api.call("GET", message_path(group["sample"]))["deliveries"]
-    except ReceiverRefused:
-        deliveries = []
-    found = (one["reason"] for one in deliveries if one["subscription"] == group["subscription"])
-    return next(found, None) or str(group["signature"])
+    return {key: group.get("example") or group["signature"] for key, group in newest.items()}
 
 
 def _key(found: dict[str, Any]) -> tuple[str, str]:

@@ -131,14 +131,13 @@ FIGURES = {"waiting": 7, "oldest": "2026-01-31T12:00:00.000Z", "retrying": 3}
 def test_a_subscription_has_its_state_its_queue_and_its_last_error(cli: Cli, bus: FakeBus) -> None:
     errors = [
         {"destination": "orders", "subscription": name, "signature": text, "last_seen": f"2026-01-31T12:00:0{second}Z"}
-        | {"sample": name}
+        | ({"example": "HTTP 503 in 2 s"} if text == "503" else {})
         for name, text, second in [("shop", "503", 2), ("shop", "timed out", 1), ("mail", "404", 3)]
     ]
     bus.on("GET", SHOP, {"name": "shop"})
     bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}, {"name": "mail"}], "next": None})
     bus.on("GET", "/api/v1/conditions", {"items": [CONDITION | FIGURES], "next": None})
     bus.on("GET", "/api/v1/failures", {"items": errors, "complete": True})
-    bus.on("GET", "/api/v1/messages/shop", {"deliveries": [{"subscription": "shop", "reason": "HTTP 503 in 2 s"}]})
     wanted = "state,queued,oldest_queued,retrying,last_error"
     _, shop, mail = cli("subscription", "list", "orders", "--columns", wanted).out.splitlines()
     assert shop == "unreachable: HTTP 503\t7\t2026-01-31T12:00:00.000Z\t3\tHTTP 503 in 2 s"
@@ -150,17 +149,27 @@ def test_a_subscription_has_its_state_its_queue_and_its_last_error(cli: Cli, bus
     }  # fmt: skip
     condition = cli("subscription", "show", "orders", "shop", "--json").json["condition"]
     assert (condition["state"], condition["last_error"]) == ("breaker_open", "HTTP 503 in 2 s")
-    bus.on("GET", "/api/v1/messages/shop", (404, {"detail": "past its retention", "status": 404}))
+    assert not [path for _, path in calls(bus) if path.startswith("/api/v1/messages")]
+    del errors[0]["example"]
     assert cli("subscription", "show", "orders", "shop", "--json").json["condition"]["last_error"] == "503"
 
 
-def test_subscriptions_are_listed_while_the_store_is_down(cli: Cli, bus: FakeBus) -> None:
+def test_states_are_listed_while_the_store_is_down(cli: Cli, bus: FakeBus) -> None:
     bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}], "next": None})
     bus.on("GET", "/api/v1/conditions", {"items": [CONDITION | FIGURES], "next": None})
     bus.on("GET", "/api/v1/failures", (503, {"detail": "the store is down", "status": 503}))
     ran = cli("subscription", "list", "orders")
-    assert (ran.code, ran.err) == (0, "states and errors are not known now: the store is down\n")
-    assert "orders\tshop" in ran.out
+    assert (ran.code, ran.err) == (0, "last errors are not known now: the store is down\n")
+    assert "orders\tshop\tunreachable: HTTP 503\t7\t" in ran.out
+
+
+@pytest.mark.parametrize("status", [403, 404, 503])
+def test_subscriptions_are_listed_where_their_states_are_not(cli: Cli, bus: FakeBus, status: int) -> None:
+    bus.on("GET", f"{ORDERS}/subscriptions", {"items": [{"name": "shop"}], "next": None})
+    bus.on("GET", "/api/v1/conditions", (status, {"detail": "there is none", "status": status}))
+    ran = cli("subscription", "list", "orders")
+    assert (ran.code, ran.err) == (0, "states are not known now: there is none\n")
+    assert "orders\tshop\t-" in ran.out
 
 
 def test_keys_and_users_through_the_api(cli: Cli, bus: FakeBus) -> None:
