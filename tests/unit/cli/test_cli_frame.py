@@ -21,27 +21,37 @@ from tests.harness.fake_bus import FakeBus
 from tests.unit.cli.conftest import Cli
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMANDS = [
-    "up", "run", "send", "trace", "search", "export", "stats", "failures", "resend", "doctor",
-    "destination set", "destination list", "destination show", "destination rm",
-    "subscription set", "subscription list", "subscription show", "subscription pause", "subscription resume",
-    "subscription rm", "ordering show", "ordering resume", "ordering skip",
-    "cluster list", "alarms list", "status", "producers", "agent",
-    "spool ls", "spool show", "spool drain", "key create", "user add", "backup", "restore",
-]  # fmt: skip
-WITHOUT_A_BUS = {"up", "run", "backup", "restore"}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_json(cli: Cli, command: str) -> None:
-    ran = cli(*command.split(), "--help")
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each command and group of commands, with the words that call it."""
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, (*path, name))
+
+
+TREE = dict(commands(typer.main.get_command(tree())))
+GROUPS = [path for path, command in TREE.items() if hasattr(command, "commands")]
+COMMANDS = [path for path in TREE if path not in GROUPS]
+WITHOUT_AN_ADDRESS = {
+    *(("context", name) for name in ("list", "show", "use", "delete")),
+    *(("pipeline", name) for name in ("connectors", "prepare", "rollup", "rebuild", "compact", "find", "baseline")),
+}
+WITHOUT_A_CONTEXT = {"up", "run", "backup", "restore", "lookup", "context"}
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help_json_and_the_options_of_a_bus(cli: Cli, path: tuple[str, ...]) -> None:
+    ran = cli(*path, "--help")
     assert ran.code == 0
     assert "--json" in ran.out
-    assert "--api-key" in ran.out
-    assert "BUS_URL" in ran.out
-    assert ("BUS_CONTEXT" in ran.out) == (command not in WITHOUT_A_BUS)
-    names = "--server, --bus-url " if command == "subscription set" else "--server, --url, --bus-url "
-    assert names in " ".join(ran.out.split())
+    found = [option.opts for option in TREE[path].params if "--server" in option.opts]
+    names = ["--server", "--bus-url"] if path == ("subscription", "set") else ["--server", "--url", "--bus-url"]
+    has_address = path not in WITHOUT_AN_ADDRESS
+    assert found == [names] * has_address
+    assert ("--api-key" in ran.out) == has_address
+    assert ("BUS_CONTEXT" in ran.out) == (has_address and path[0] not in WITHOUT_A_CONTEXT)
+    assert ("BUS_URL" in ran.out) == (has_address and path[0] not in {"lookup", "context"})
 
 
 @pytest.mark.parametrize("option", ["--server", "--url", "--bus-url"])
@@ -296,15 +306,7 @@ def test_a_value_that_is_none_of_those_allowed_is_told_which_are(cli: Cli) -> No
     assert ran.err.startswith("error: Invalid value for '--role': 'nonsense' is not one of 'producer', ")
 
 
-def groups(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words that call each command with commands below it."""
-    if hasattr(command, "commands"):
-        yield path
-        for name, inner in command.commands.items():
-            yield from groups(inner, (*path, name))
-
-
-@pytest.mark.parametrize("path", list(groups(typer.main.get_command(tree()))), ids=" ".join)
+@pytest.mark.parametrize("path", GROUPS, ids=" ".join)
 def test_no_list_of_commands_is_cut_at_80_columns(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
 ) -> None:
