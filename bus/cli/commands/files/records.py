@@ -14,7 +14,7 @@ from bus.ports.spool import Record
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """Return the readable fields of a record; at least lane, time and bytes."""
+    """Return the readable fields of a record; at least its stream (``lane``), time and bytes."""
     place = {"lane": record.lane, "time": format_time(record.time)}
     if record.lane != REJECTED:
         return place | _line(record.payload)
