@@ -85,7 +85,7 @@ class Job(msgspec.Struct):
     reruns
         The jobs that resend items of this one again.
     is_oldest_first
-        Whether the work begins with the last chunk: a selection begins with the newest messages.
+        Whether the work begins with the last chunk: a selection begins with the newest messages, by their ids.
     """
 
     id: str
