@@ -19,7 +19,9 @@ from bus.domain.ordering.chain import Chain, Lease, Segment
 from bus.domain.ordering.deciding import (
     abandon,
     cost_of_abandoning,
+    cost_of_pending,
     cost_of_releasing,
+    gaps_of,
     producer_of,
     release_producer,
     segment_of,
@@ -55,11 +57,15 @@ async def abandon_group(
     """
     orders = services.strict_orders
     destination = orders.destination(code)
-    segment = segment_of(code, (await orders.documents.read(code)).chain, body.group)
+    chain = (await orders.documents.read(code)).chain
+    segment = segment_of(code, chain, body.group)
     if not (body.force or segment.is_lost):
         _check_lost(orders, destination, body.group)
     waiting = orders.waiting(destination, segment)
     count = known_sum(waiting)
+    pending = await orders.pending(code, gaps_of(chain, body.group))
+    costs = cost_of_abandoning(segment, count)
+    costs += cost_of_pending(body.group, pending.deliveries, is_complete=pending.is_complete)
     if not body.dry_run:
         await orders.documents.change(code, partial(_abandoned, code, segment))
     noting.compare({}, {**body.model_dump(), "epoch": segment.epoch, "waiting": "unknown" if count is None else count})
@@ -69,7 +75,7 @@ async def abandon_group(
         dry_run=body.dry_run,
         waiting=waiting_view(waiting),
         count=count,
-        costs=costs_view(cost_of_abandoning(segment, count)),
+        costs=costs_view(costs),
     )
 
 

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from admin.repair.chain_documents import ChainDocuments
 from bus.bootstrap import Context
 from bus.cluster.member import Member
+from bus.domain.delivery.delivery import Status
 from bus.domain.destination import Destination, Ordering
-from bus.domain.ordering.chain import Chain, Role, Segment
+from bus.domain.ordering.chain import Chain, Gap, Role, Segment
 from bus.domain.ordering.obstacles import GroupState, Obstacle, no_chain, obstacles
+from bus.domain.searching.selection import Selection
 from bus.errors import InvalidMessage, StoreError
 from bus.localized_text import AnyText, LocalizedText, localized
 from bus.ports.broker_group import BrokerGroup
 from bus.transports.chains.condition import group_state
+
+_PAGE: Final = 500
+_LONGEST_COUNT: Final = 3.0
+
+
+class PendingCount(NamedTuple):
+    """How many deliveries are pending; there may be more unless ``is_complete``."""
+
+    deliveries: int
+    is_complete: bool
 
 
 class Place(NamedTuple):
@@ -120,6 +132,31 @@ class StrictOrders:
         names = self._context.registry.catalog.names(destination.code)
         found = {name: lags.get((destination.code, name)) for name in names if name not in segment.drained}
         return {name: lag.records if lag is not None else None for name, lag in found.items()}
+
+    async def pending(self, code: str, gaps: Sequence[Gap]) -> PendingCount:
+        """Count the deliveries in gaps of a chain that are pending in the store, for some seconds at most.
+
+        Raises
+        ------
+        StoreError
+            The store does not answer.
+        """
+        end = self._context.clock.monotonic() + _LONGEST_COUNT
+        names = self._context.registry.catalog.names(code)
+        counts = [await self._pending_for(code, name, gaps, end) for name in names]
+        return PendingCount(sum(one.deliveries for one in counts), all(one.is_complete for one in counts))
+
+    async def _pending_for(self, code: str, name: str, gaps: Sequence[Gap], end: float) -> PendingCount:
+        """Count the pending deliveries of one subscription, until a monotonic time."""
+        selection = Selection(destination=code, subscription=name, status=Status.PENDING)
+        count, cursor = 0, None
+        while True:
+            page = await self._context.store.search(selection, cursor=cursor, limit=_PAGE)
+            epochs = [trace.message.epoch for trace in page.traces if trace.message is not None]
+            count += sum(any(gap.holds(name, epoch) for gap in gaps) for epoch in epochs)
+            cursor = page.next
+            if cursor is None or self._context.clock.monotonic() >= end:
+                return PendingCount(count, cursor is None)
 
     def group(self, destination: Destination, name: str) -> BrokerGroup | None:
         """Return a group of brokers; None where this process does not have it."""

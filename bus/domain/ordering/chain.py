@@ -105,6 +105,10 @@ class Gap(msgspec.Struct, frozen=True):
     before: int
     drained: tuple[str, ...] = ()
 
+    def holds(self, subscription: str, epoch: int) -> bool:
+        """Whether a message of an epoch was in it that a subscription may not have read."""
+        return self.epoch <= epoch < self.before and subscription not in self.drained
+
 
 class Whereabouts(enum.Enum):
     """Where a message is that was accepted and that a subscription did not get."""
@@ -203,7 +207,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     def whereabouts(self, subscription: str, epoch: int) -> Whereabouts:
         """Return where a message of an epoch is that a subscription did not get."""
-        if any(gap.epoch <= epoch < gap.before and subscription not in gap.drained for gap in self.gaps):
+        if any(gap.holds(subscription, epoch) for gap in self.gaps):
             return Whereabouts.LOST
         found = next((one for one in reversed(self.consume) if one.epoch <= epoch), None)
         if found is None or subscription in found.drained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bus.domain.ordering.chain import Chain, Lease, Segment, abandoned, produced_by
+from bus.domain.ordering.chain import Chain, Gap, Lease, Segment, abandoned, produced_by
 from bus.errors import Conflict, NotFound
 from bus.localized_text import AnyText, localized
 
@@ -43,6 +43,11 @@ def abandon(code: str, chain: Chain, group: str) -> Chain:
     return abandoned(chain, group)
 
 
+def gaps_of(chain: Chain, group: str) -> list[Gap]:
+    """Return what is removed from a chain unread when nobody waits for a group any more."""
+    return [gap for gap in abandoned(chain, group).gaps if gap not in chain.gaps]
+
+
 def producer_of(code: str, chain: Chain) -> Lease:
     """Return the producer that alone may send; raises ``NotFound`` when there is none."""
     if not chain.producer.owner:
@@ -57,6 +62,25 @@ def release_producer(code: str, chain: Chain) -> Chain:
     """Return the chain without a producer; raises as ``producer_of`` does."""
     producer_of(code, chain)
     return produced_by(chain, "", "")
+
+
+def cost_of_pending(group: str, pending: int, *, is_complete: bool) -> list[AnyText]:
+    """Return what becomes of deliveries that are pending in the store, and that a group took.
+
+    ``is_complete`` is whether all were counted.
+    """
+    if is_complete and not pending:
+        return []
+    count = (
+        localized("{count} deliveries of what group {group} took are pending in the store", count=pending, group=group)
+        if is_complete
+        else localized(
+            "at least {count} deliveries of what group {group} took are pending in the store",
+            count=pending,
+            group=group,
+        )
+    )
+    return [count, localized("no alarm tells of those that are not resent")]
 
 
 def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:

@@ -12,7 +12,7 @@ from bus.domain.delivery.delivery import Origin, Status
 from bus.domain.message import Message
 from bus.domain.ordering.chain import Gap, Segment, abandoned, lost
 from bus.domain.ordering.document import encode_chain
-from bus.testing.writes import message
+from bus.testing.writes import message, outcome
 from tests.unit.admin.admin_world import BILLING, World, problem, running
 from tests.unit.admin.chain_shapes import chain, shape, strict_world
 from tests.unit.admin.deliveries.jobs import attempt_all, items, job, start
@@ -152,6 +152,38 @@ async def test_every_way_to_resend_takes_the_same(
     is_taken = epoch == 105 or (epoch == 90 and seconds > 0)
     assert outcomes == ["waiting" if is_taken else "skipped"] * 2
     assert (await resend(client, sent)).status_code == (202 if is_taken else 409)
+
+
+async def test_a_decision_says_how_many_lost_deliveries_are_pending(world: World, client: httpx.AsyncClient) -> None:
+    await accepted(world, 3, 105)
+    both = message(105_500, expected=("billing", "mail"), epoch=105)
+    await world.store.write([both, outcome(both, "mail", Status.DEAD)])
+    await accepted(world, 2, 111)
+    (delivered,) = await accepted(world, 1, 109)
+    await world.store.write([outcome(delivered, "billing", Status.DELIVERED)])
+    await shape(world, encode_chain(LOST))
+    for dry in (True, False):
+        body = {"group": "g1", "reason": "its disks are gone", "dry_run": dry}
+        costs = (await client.post("/destinations/orders/ordering/abandon", json=body)).json()["costs"]
+        assert [cost["what"] for cost in costs][-2:] == [
+            "4 deliveries of what group g1 took are pending in the store",
+            "no alarm tells of those that are not resent",
+        ]
+
+
+async def test_a_count_that_takes_too_long_is_a_lower_bound(world: World, client: httpx.AsyncClient) -> None:
+    await accepted(world, 600, 105)
+    await shape(world, encode_chain(LOST))
+    search = world.store.search
+
+    async def slow(*given: Any, **more: Any) -> Any:
+        world.clock.suspend(3)
+        return await search(*given, **more)
+
+    world.store.search = slow  # type: ignore[method-assign]
+    body = {"group": "g1", "reason": "its disks are gone", "dry_run": True}
+    costs = (await client.post("/destinations/orders/ordering/abandon", json=body)).json()["costs"]
+    assert costs[-2]["what"] == "at least 500 deliveries of what group g1 took are pending in the store"
 
 
 async def test_what_comes_before_it_is_read_first(world: World, client: httpx.AsyncClient) -> None:
