@@ -23,7 +23,7 @@ from bus.transports.kafka.errors import TROUBLE, describe, translated
 from bus.transports.kafka.names import topic_of
 from bus.transports.kafka.strict.backlog import backlog
 from bus.transports.kafka.strict.copies import COPIES, pair
-from bus.transports.kafka.strict.marks import has_mark, parse_mark, topic_mark
+from bus.transports.kafka.strict.marks import ConfirmedEnds, has_mark, parse_mark, topic_mark
 from bus.transports.kafka.strict.names import strict_prefix, writer_of
 from bus.transports.kafka.strict.reader import KafkaReader
 from bus.transports.kafka.strict.requirements import check_cluster, settings_of_topics
@@ -65,7 +65,7 @@ class KafkaGroup:
         self._cluster = self._connections()
         self._opening = asyncio.Lock()
         self._writers: list[KafkaWriter] = []
-        self._confirmed: dict[str, int] = {}
+        self._confirmed = ConfirmedEnds()
         self._lags: dict[tuple[str, str], Lag] = {}
 
     @property
@@ -107,7 +107,8 @@ class KafkaGroup:
             async with asyncio.timeout(self._config.publish_timeout):
                 cluster = await self._opened()
                 await pair(cluster, topic)
-                left = [await self._left(topic, name) for name in subscriptions]
+                # With both in step nothing comes back of what they lack, though it was confirmed.
+                left = [await backlog(cluster, topic, name) for name in subscriptions]
         except _TROUBLE as error:
             _log.debug("kafka: group %s: %s", self.name, describe(error))
             return AWAY
@@ -115,26 +116,35 @@ class KafkaGroup:
         return GroupStatus(is_whole, is_empty=is_whole and not any(lag.records for lag in left if lag is not None))
 
     async def mark(self, destination: str, known: str = "") -> str:
-        """Return the topic's id and end; what was known when it is another topic by now, or became shorter."""
-        try:
-            async with asyncio.timeout(self._config.publish_timeout):
-                found = await topic_mark(await self._opened(), self._topic(destination))
-        except _TROUBLE as error:
-            _log.debug("kafka: group %s: %s", self.name, describe(error))
-            return ""
-        return str(found) if not known or found.has(parse_mark(known)) else known
+        """Return the topic's id and end; of one that was marked, the end of what this process has had confirmed.
 
-    async def has_mark(self, destination: str, mark: str) -> bool | None:
-        """Ask whether the topic still has that id, and did not become shorter."""
+        It is what was known when it is another topic by now, or became shorter.
+        """
         topic = self._topic(destination)
         try:
             async with asyncio.timeout(self._config.publish_timeout):
-                has = await has_mark(await self._opened(), topic, parse_mark(mark))
+                found = await topic_mark(await self._opened(), topic)
+        except _TROUBLE as error:
+            _log.debug("kafka: group %s: %s", self.name, describe(error))
+            return ""
+        if not known:
+            self._confirmed.forget(topic)  # of data before this
+            return str(found)
+        raised = self._confirmed.raised(topic, parse_mark(known))
+        return str(raised._replace(id=found.id or raised.id)) if found.has(raised) else known
+
+    async def has_mark(self, destination: str, mark: str) -> bool | None:
+        """Ask whether the topic still has that id, and all that the mark or this process knows was confirmed."""
+        topic = self._topic(destination)
+        wanted = self._confirmed.raised(topic, parse_mark(mark))
+        try:
+            async with asyncio.timeout(self._config.publish_timeout):
+                has = await has_mark(await self._opened(), topic, wanted)
         except _TROUBLE as error:
             _log.debug("kafka: group %s: %s", self.name, describe(error))
             return None
         if not has:
-            self._confirmed.pop(topic, None)  # what was confirmed is lost, and does not come back
+            self._confirmed.forget(topic)
         return has
 
     async def writer(self, destination: str) -> KafkaWriter:
@@ -142,7 +152,7 @@ class KafkaGroup:
         topic = self._topic(destination)
 
         def confirmed(end: int) -> None:
-            self._confirmed[topic] = max(end, self._confirmed.get(topic, 0))
+            self._confirmed.note(topic, end)
 
         writer = await open_writer(self._connections(), topic, self._config, self._clock, confirmed)
         self._writers = [writer, *(one for one in self._writers if one.is_open)]
@@ -195,7 +205,7 @@ class KafkaGroup:
         return self._cluster
 
     async def _left(self, topic: str, subscription: str) -> Lag | None:
-        return await backlog(await self._opened(), topic, subscription, self._confirmed.get(topic, 0))
+        return await backlog(await self._opened(), topic, subscription, self._confirmed.end(topic))
 
     async def _is_read(self, topic: str, subscription: str) -> bool:
         try:

@@ -20,7 +20,7 @@ class TopicMark(NamedTuple):
     Attributes
     ----------
     id
-        Another one once the topic is made anew; empty of brokers older than Kafka 2.8.
+        Another one once the topic is made anew; empty where brokers did not say one (before Kafka 2.8).
     end
         The offset below which all that both brokers had was. Retention drops what is before it, and never lowers it.
     """
@@ -30,7 +30,8 @@ class TopicMark(NamedTuple):
 
     def has(self, earlier: TopicMark) -> bool:
         """Whether this is the topic that had an earlier mark, with all that it had then."""
-        return self.id == earlier.id and self.end >= earlier.end
+        is_it = self.id == earlier.id or not (self.id and earlier.id)
+        return is_it and self.end >= earlier.end
 
     def __str__(self) -> str:
         return f"{self.id}{_BETWEEN}{self.end}"
@@ -40,6 +41,38 @@ def parse_mark(text: str) -> TopicMark:
     """Undo ``str``."""
     topic_id, _, end = text.rpartition(_BETWEEN)
     return TopicMark(topic_id, int(end))
+
+
+class ConfirmedEnds:
+    """The offsets of topics below which this process has had everything confirmed: mostly more than marks tell."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, int] = {}
+        self._marks: dict[str, TopicMark] = {}
+
+    def note(self, topic: str, end: int) -> None:
+        """Remember what was confirmed."""
+        self._ends[topic] = max(end, self.end(topic))
+
+    def end(self, topic: str) -> int:
+        """Return the offset; 0 for none."""
+        return self._ends.get(topic, 0)
+
+    def forget(self, topic: str) -> None:
+        """Drop what is lost, and does not come back."""
+        self._ends.pop(topic, None)
+        self._marks.pop(topic, None)
+
+    def raised(self, topic: str, mark: TopicMark) -> TopicMark:
+        """Return a mark of all that was confirmed, too, since it was put into the chain.
+
+        One that is not of what the mark before was of shows that others have noted the loss of that.
+        """
+        before = self._marks.get(topic)
+        if before is not None and not mark.has(before):
+            self.forget(topic)
+        self._marks[topic] = mark
+        return mark._replace(end=max(mark.end, self.end(topic)))
 
 
 async def topic_mark(cluster: Cluster, topic: str) -> TopicMark:
