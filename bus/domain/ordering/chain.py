@@ -311,14 +311,14 @@ def marked(chain: Chain, group: str, mark: str) -> Chain:
 def lost(chain: Chain, group: str) -> Chain:
     """Return the chain with what a group held known to be lost: its data does not have its mark any more.
 
-    The group may take messages again at once, as one that is new.
+    The group takes messages again as one that is new, once it is whole: what it needs is to be made first.
     """
 
     def told(one: Segment) -> Segment:
         return msgspec.structs.replace(one, is_lost=True) if one.group == group else one
 
     marks = {name: mark for name, mark in chain.marks.items() if name != group}
-    return _replace(chain, marks=marks, consume=tuple(told(one) for one in chain.consume))
+    return _replace(without(chain, (group,)), marks=marks, consume=tuple(told(one) for one in chain.consume))
 
 
 def drained(chain: Chain, segment: Segment, subscription: str) -> Chain:

@@ -77,6 +77,8 @@ class ChainSender:
         self._clock = clock
         self._now = now
         self._opened: tuple[str, int] | None = None
+        # Of the writer that is open: earlier versions drop it from the chain.
+        self._mark = ""
         self._is_marked = False
         self._doubted: Segment | None = None
         # Which lease was had under which tenure when its producer gave a sign of life last, and when.
@@ -110,14 +112,26 @@ class ChainSender:
             chain = yield from self.copy.get()
             if chain is None or not self._leads(chain):
                 return
-            mark = chain.marks.get(group)
-            if mark and (yield HasMark(group, mark)) is False:
+            mark = self._mark_of(chain, group)
+            has = (yield HasMark(group, mark)) if mark else None
+            if has is False:
                 yield from self._note_loss(group, mark)
+            elif has and self._writes_to(chain, group):
+                yield from self._raise_mark(group)
 
     def _note_loss(self, group: str, mark: str) -> Procedure[None]:
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
-            if chain.marks.get(group) != mark or (yield from self.copy.put(chain, lost(chain, group))):
+            if self._mark_of(chain, group) != mark or (yield from self.copy.put(chain, lost(chain, group))):
                 return
+
+    def _mark_of(self, chain: Chain, group: str) -> str:
+        """Return the mark of a group's data; empty when none is known."""
+        return chain.marks.get(group) or (self._mark if self._writes_to(chain, group) else "")
+
+    def _writes_to(self, chain: Chain, group: str) -> bool:
+        """Whether a group takes messages, by a writer that this process has open."""
+        current = chain.current
+        return current is not None and current.group == group and self._opened == self._wanted(current)
 
     def _may_wait(self, group: str, standings: Mapping[str, GroupStanding]) -> bool:
         """Whether a group may go on waiting for its turn to take messages."""
@@ -195,7 +209,7 @@ class ChainSender:
                 # What is unknown may still arrive, so nothing may be written behind it, for whomever that is.
                 self._doubted = segment
             if count and not self._is_marked:
-                yield from self._mark_again(segment.group)
+                self._is_marked = yield from self._raise_mark(segment.group)
         return held if self._is_in(admission) else []
 
     def _is_in(self, admission: Admission) -> bool:
@@ -308,9 +322,17 @@ class ChainSender:
             return has is False
         if not mark and not (mark := (yield Mark(current.group, ""))):
             return False
-        if (yield from self._put(chain, marked(chain, current.group, mark))):
-            self._opened, self._is_marked = self._wanted(current), False
+        yield from self._open_with(current, chain.marks.get(current.group, ""), mark)
         return True
+
+    def _open_with(self, current: Segment, known: str, mark: str) -> Procedure[None]:
+        """Put a mark in the place of what was known, and use the writer from then on, if nothing else came between."""
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            if chain.current != current or chain.marks.get(current.group, "") != known:
+                return
+            if (yield from self._put(chain, marked(chain, current.group, mark))):
+                self._opened, self._mark, self._is_marked = self._wanted(current), mark, False
+                return
 
     def _wanted(self, current: Segment) -> tuple[str, int]:
         """Return what tells the writer that is to be open from earlier ones."""
@@ -320,10 +342,16 @@ class ChainSender:
         """Write a chain, if it is another one."""
         return wanted == chain or (yield from self.copy.put(chain, wanted))
 
-    def _mark_again(self, group: str) -> Procedure[None]:
-        """Have the mark tell of what was written too, where it can: once for each writer that is opened."""
-        self._is_marked = True
-        chain = self.copy.chain
-        if chain is not None and self._leads(chain) and (known := chain.marks.get(group)):
-            mark = yield Mark(group, known)
-            yield from self._put(chain, marked(chain, group, mark or known))
+    def _raise_mark(self, group: str) -> Procedure[bool]:
+        """Have the mark of the group that is written to tell of what was confirmed since; whether the chain has it."""
+        chain = yield from self.copy.get()
+        if chain is None or not self._leads(chain) or not (known := self._mark_of(chain, group)):
+            return False
+        mark = (yield Mark(group, known)) or known
+        while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
+            if not self._writes_to(chain, group) or self._mark_of(chain, group) != known:
+                return False
+            if (yield from self._put(chain, marked(chain, group, mark))):
+                self._mark = mark
+                return True
+        return False

@@ -41,6 +41,7 @@ class OldChain(msgspec.Struct, kw_only=True):
 
 A, B, C = Segment("a", 5, since=1_000), Segment("b", 8, ("mail",), 2_000), Segment("c", 12, since=3_000)
 CHAIN = Chain(epoch=14, send=("c",), consume=(A, B, C), marks={"a": "1", "b": "2"})
+WHOLE = {"a": GroupStatus(is_whole=True, is_empty=True)}
 
 
 def where(chain: Chain, epoch: int, subscription: str = "billing") -> Whereabouts:
@@ -83,17 +84,19 @@ def test_no_more_than_so_many_are_kept() -> None:
 
 def test_a_group_that_lost_its_disks_takes_messages_again_as_a_new_one() -> None:
     taking = Chain(epoch=5, send=("a",), consume=(A,), marks={"a": "1"})
-    found = with_current(lost(taking, "a"), 9_000)
+    told = lost(taking, "a")
+    assert with_current(told, 9_000) == told, "it is asked first whether it is whole"
+    found = with_current(joined(told, WHOLE), 9_000)
     assert found.consume == (msgspec.structs.replace(A, is_lost=True), Segment("a", 6, since=9_000))
     assert found.current == found.consume[1]
     assert found.has_lost(A)
     assert not found.has_lost(found.consume[1])
     moved = lost(CHAIN, "a")
-    assert joined(moved, {"a": GroupStatus(is_whole=True, is_empty=True)}).send == ("c", "a")
+    assert joined(moved, WHOLE).send == ("c", "a")
 
 
 def test_only_what_it_lost_is_abandoned_of_a_group_that_takes_messages_again() -> None:
-    taking = with_current(lost(Chain(epoch=5, send=("a",), consume=(A,)), "a"), 9_000)
+    taking = with_current(joined(lost(Chain(epoch=5, send=("a",), consume=(A,)), "a"), WHOLE), 9_000)
     moved = msgspec.structs.replace(taking, epoch=7, send=("b",), consume=(*taking.consume, Segment("b", 7)))
     for chain in (taking, moved):
         assert segment_of("c", chain, "a").is_lost
