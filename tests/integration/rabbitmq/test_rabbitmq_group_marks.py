@@ -59,6 +59,14 @@ async def test_a_mark_is_found_as_long_as_one_node_has_its_disk(apart: RabbitmqC
         await asyncio.to_thread(apart.start)
 
 
+async def test_definitions_that_are_exported_lack_the_mark(apart: RabbitmqCluster) -> None:
+    async with group_world(apart) as found:
+        await written(found)
+        exported = 'io_lib:format("~0p", [maps:get(exchanges, rabbit_definitions:all_definitions())])'
+        apart.nodes[0].eval(f'{{match, _}} = re:run({exported}, "pier-strict"), ok')
+        apart.nodes[0].eval(f'nomatch = re:run({exported}, "pier-strict-mark"), ok')
+
+
 async def test_disks_that_are_lost_are_told(apart: RabbitmqCluster) -> None:
     async with group_world(apart) as found:
         mark = await written(found)

@@ -45,7 +45,8 @@ class DataMarks:
 
         def declare(channel: Channel) -> Coroutine[Any, Any, object]:
             kind = ExchangeType.FANOUT.value
-            return channel.raw.exchange_declare(exchange=exchange, exchange_type=kind, durable=True)
+            # Definitions that are exported lack internal exchanges, so importing them does not bring the mark back.
+            return channel.raw.exchange_declare(exchange=exchange, exchange_type=kind, durable=True, internal=True)
 
         await self._on_channel(session, localized("marking {name}", name=self._group), declare)
         return mark
