@@ -65,8 +65,12 @@ def _complain_of(error: Exception, called: Sequence[str]) -> int:
     """Print an error that is none of the bus; ``called`` are the addresses that the command called."""
     if called and isinstance(error, _NOT_AS_EXPECTED):
         return _complain(f"{called[-1]} is not a bus, or one of another version", "check --server", FAILED)
+    import logging  # noqa: PLC0415
+
     from bus.error_texts import error_text, kind_text  # noqa: PLC0415
 
+    if logging.getLogger().handlers:  # of a process that serves
+        logging.getLogger(__name__).critical("internal error", exc_info=error)
     text = str(error_text(error))
     return _complain(text if isinstance(error, OSError) else f"internal error ({kind_text(error)}): {text}", "", FAILED)
 

@@ -195,13 +195,16 @@ def test_json_that_is_not_that_of_a_bus_is_no_traceback(cli: Cli, bus: FakeBus, 
     assert ran.err == f"error: {bus.url} is not a bus, or one of another version (hint: check --server)\n"
 
 
-def test_an_error_that_nothing_expects_is_one_line_in_words(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_nothing_expects_is_one_line_in_words(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail() -> None:
         raise RecursionError("too\ndeep")
 
     monkeypatch.setattr("bus.cli.commands.contexts.read_contexts", fail)
     ran = cli("context", "list")
     assert (ran.code, ran.out, ran.err) == (1, "", "error: internal error (recursion): too deep\n")
+    assert "in fail" in caplog.text  # the log of a process that serves has the traceback
 
 
 def test_the_key_is_sent(cli: Cli, bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
