@@ -44,7 +44,7 @@ def abandon(code: str, chain: Chain, group: str) -> Chain:
 
 
 def gaps_of(chain: Chain, group: str) -> list[Gap]:
-    """Return what is removed from a chain unread when nobody waits for a group any more."""
+    """Return what is removed from a chain unread when a group is abandoned."""
     return [gap for gap in abandoned(chain, group).gaps if gap not in chain.gaps]
 
 
@@ -80,7 +80,7 @@ def cost_of_pending(group: str, pending: int, *, is_complete: bool) -> list[AnyT
             group=group,
         )
     )
-    return [count, localized("no alarm tells of those that are not resent")]
+    return [count, localized("no alarm reports those that are not resent")]
 
 
 def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:

@@ -167,7 +167,7 @@ async def test_a_decision_says_how_many_lost_deliveries_are_pending(world: World
         costs = (await client.post("/destinations/orders/ordering/abandon", json=body)).json()["costs"]
         assert [cost["what"] for cost in costs][-2:] == [
             "4 deliveries of what group g1 took are pending in the store",
-            "no alarm tells of those that are not resent",
+            "no alarm reports those that are not resent",
         ]
 
 
