@@ -343,7 +343,7 @@ class ChainSender:
         return wanted == chain or (yield from self.copy.put(chain, wanted))
 
     def _raise_mark(self, group: str) -> Procedure[bool]:
-        """Have the mark of the group that is written to tell of what was confirmed since; whether the chain has it."""
+        """Put what was confirmed since into the mark of the group that is written to; whether the chain has it."""
         chain = yield from self.copy.get()
         if chain is None or not self._leads(chain) or not (known := self._mark_of(chain, group)):
             return False

@@ -134,7 +134,7 @@ class KafkaGroup:
         return str(raised._replace(id=found.id or raised.id)) if found.has(raised) else known
 
     async def has_mark(self, destination: str, mark: str) -> bool | None:
-        """Ask whether the topic still has that id, and all that the mark or this process knows was confirmed."""
+        """Ask whether the topic still has that id, and all that was confirmed by the mark or to this process."""
         topic = self._topic(destination)
         wanted = self._confirmed.raised(topic, parse_mark(mark))
         try:

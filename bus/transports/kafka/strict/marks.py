@@ -44,7 +44,7 @@ def parse_mark(text: str) -> TopicMark:
 
 
 class ConfirmedEnds:
-    """The offsets of topics below which this process has had everything confirmed: mostly more than marks tell."""
+    """The offsets of topics below which this process has had everything confirmed: mostly more than marks have."""
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
