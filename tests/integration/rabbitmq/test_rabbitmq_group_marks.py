@@ -35,6 +35,12 @@ async def written(found: GroupWorld) -> str:
     return mark
 
 
+def allow(cluster: RabbitmqCluster, made: str) -> None:
+    """Permit the user to make what is named so."""
+    who = f'<<"guest">>, <<"/">>, <<"{made}">>, <<".*">>, <<".*">>, <<"tests">>'
+    cluster.nodes[0].eval(f"rabbit_auth_backend_internal:set_permissions({who})")
+
+
 async def told(found: GroupWorld, mark: str) -> bool:
     """Return what is said of a mark once the group can say anything."""
 
@@ -65,6 +71,17 @@ async def test_definitions_that_are_exported_lack_the_mark(apart: RabbitmqCluste
         exported = 'io_lib:format("~0p", [maps:get(exchanges, rabbit_definitions:all_definitions())])'
         apart.nodes[0].eval(f'{{match, _}} = re:run({exported}, "pier-strict"), ok')
         apart.nodes[0].eval(f'nomatch = re:run({exported}, "pier-strict-mark"), ok')
+
+
+async def test_a_mark_that_is_refused_is_told(apart: RabbitmqCluster) -> None:
+    async with group_world(apart) as found:
+        await found.ensure()
+        allow(apart, "^$")
+        assert await found.group.mark(found.code) == ""
+        assert "pier-strict-mark" in str(found.group.condition())
+        allow(apart, ".*")
+        assert await found.group.mark(found.code)
+        assert not found.group.condition()
 
 
 async def test_disks_that_are_lost_are_told(apart: RabbitmqCluster) -> None:

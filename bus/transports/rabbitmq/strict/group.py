@@ -12,8 +12,8 @@ from bus.domain.destination import Destination
 from bus.domain.message import Message
 from bus.domain.routing_pattern import matches
 from bus.domain.subscription import Subscription
-from bus.errors import TransportError
-from bus.localized_text import AnyText
+from bus.errors import TransportError, TransportRefused
+from bus.localized_text import AnyText, joined
 from bus.ports.broker_group import GroupStatus
 from bus.ports.clock import Clock
 from bus.ports.quarantine import Quarantine
@@ -69,6 +69,7 @@ class RabbitmqGroup:
         self._patterns: dict[str, dict[str, str]] = {}
         self._readers: set[RabbitmqGroupReader] = set()
         self._losses = 0
+        self._unmarked: dict[str, AnyText] = {}
         self._nodes = Nodes(name, url, self._missed, patience, clock, noise)
         self._addresses = Addresses(url.hosts, clock, noise, within=patience.connect)
         # Apart from the nodes' own, since a broker that is short of memory stops reading from whoever publishes.
@@ -124,10 +125,15 @@ class RabbitmqGroup:
 
     async def mark(self, destination: str, known: str = "") -> str:
         """Return what was known, or make an exchange whose name only this data has."""
+        self._unmarked.pop(destination, None)
+        if known:
+            return known
         try:
-            return known or await self._marks.make(destination)
+            return await self._marks.make(destination)
         except TransportError as error:
             _log.info("%s", error)
+            if isinstance(error, TransportRefused):
+                self._unmarked[destination] = error.said
             return ""
 
     async def has_mark(self, destination: str, mark: str) -> bool | None:
@@ -163,8 +169,8 @@ class RabbitmqGroup:
         return self._figures.lags()
 
     def condition(self) -> AnyText:
-        """Return which node is away, and why."""
-        return self._nodes.trouble()
+        """Return which node is away, and why; or that marks are refused, and why."""
+        return self._nodes.trouble() or joined(self._unmarked.values())
 
     async def close(self) -> None:
         """Leave all queues and close all connections."""
