@@ -61,7 +61,7 @@ def everything(data: Path) -> dict[str, bytes]:
         if path.parent.name == "store" or path.name == "disk.samples"
         else path.read_bytes()
         for path in sorted(data.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.parent.name != "events"
     }
 
 

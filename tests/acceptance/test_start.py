@@ -37,7 +37,7 @@ INTRUDERS: Final = {
     "another store": ("pymongo", "bson", "bus.stores.mongodb"),
     "the pipeline": ("pyspark", "pandas", "numpy", "pyarrow", "statsmodels", "pipeline.session"),
 }
-MOST: Final = 1010  # 1001 when this was written
+MOST: Final = 1015  # 1013 when this was written
 
 
 def modules_of(output: str) -> set[str]:

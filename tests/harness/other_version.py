@@ -17,7 +17,7 @@ FIELD: Final = "of_another_version"
 # What rests in queues and stores, and what processes tell each other.
 _STRUCTS: Final[Mapping[str, tuple[str, ...]]] = {
     "bus/cluster/leaders.py": ("Lead",),
-    "bus/cluster/member.py": ("Held", "Member"),
+    "bus/cluster/member.py": ("HeldMessages", "Member"),
     "bus/domain/delivery/delivery.py": ("Attempt", "Delivery", "Outcome", "Compensation"),
     "bus/domain/delivery/concurrency_shares.py": ("View",),
     "bus/domain/destination.py": ("Destination",),

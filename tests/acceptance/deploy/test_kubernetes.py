@@ -228,7 +228,7 @@ def test_an_agent_runs_on_each_node_and_keeps_messages_where_the_sweeper_looks()
     given = dict(word.removeprefix("--").split("=") for word in agent["args"][1:])
     assert given["spool"] == OF_NODE
     assert given["socket"].rpartition("/")[0] == OF_NODE
-    assert given["url"] == environment(bus_of_application())["PIER_URL"]
+    assert given["server"] == environment(bus_of_application())["PIER_URL"]
     assert [(port["containerPort"], port["hostPort"]) for port in agent["ports"]] == [(8710, 8710)]
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert agent[probe]["httpGet"] == {"path": path, "port": "http"}

@@ -66,7 +66,7 @@ def test_who_looks_for_an_archived_message_is_told_how_to_read_it(
     command = f"pipeline find {old.id} --lake {embedded.lake.storage.root}"
     assert f"bus {command}" in looked.stderr
     searched = run_bus("search", "--ref", old.id, env={"BUS_URL": embedded.bus.url})
-    assert "in the archive and were not searched" in searched.stderr
+    assert "archived days were not searched" in searched.stderr
     capsys.readouterr()
     assert run([*command.split(), "--json"]) == 0
     (item,) = json.loads(capsys.readouterr().out)["items"]
