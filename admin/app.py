@@ -121,7 +121,7 @@ def make_app(services: AdminServices) -> FastAPI:
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Return all routes, which every application of a process shares: FastAPI works out each one's parameters once."""
+    """Return all routes, which the applications of a process share: FastAPI analyses their parameters once."""
     api = APIRouter(prefix=_PREFIX)
     for module in _MODULES:
         api.include_router(module.router)
@@ -129,7 +129,7 @@ def _routes() -> list[BaseRoute]:
 
 
 def _methods_at(path: str) -> list[str]:
-    """Return the methods that a path takes, if any; a route with exactly this path goes before one with parameters."""
+    """Return the methods of a path, if any; an exact path takes precedence over one with parameters."""
     place = path.removeprefix(_PREFIX)
     known = [route for module in _MODULES for route in module.router.routes if isinstance(route, Route)]
     fitting = [route for route in known if route.path == place] or [

@@ -47,12 +47,12 @@ def may_somewhere(action: str) -> Callable[[Request, ServicesDep], Awaitable[Pri
 
 
 async def who(request: Request, services: ServicesDep) -> Principal:
-    """Return who makes a request, whatever they may do; raises ``AccessDenied``."""
+    """Return the principal of a request, with any rights; raises ``AccessDenied``."""
     return await identify(request, services.context.keyring, services.sessions)
 
 
 def address_of(request: Request) -> str:
-    """Return the address that a request comes from."""
+    """Return the client address of a request."""
     peer = request.client.host if request.client is not None else ""
     return client_address(peer, request.scope["headers"], services_of(request).proxies)
 

@@ -1,4 +1,4 @@
-"""``/openapi.json``: worked out once, in the thread that loads it, and the same bytes for everybody."""
+"""``/openapi.json``: built once, in the thread that loads it, and the same bytes for all callers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH: Final = "/openapi.json"
 
 
 class Document:
-    """Answers with the document, to anybody; making it takes most of a second."""
+    """Serves the document without a login; building it takes most of a second."""
 
     def __init__(self, services: AdminServices) -> None:
         self._answer = Response(msgspec.json.encode(make_app(services).openapi()), media_type="application/json")

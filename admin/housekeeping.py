@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 async def keep_house(services: AdminServices) -> None:
-    """Drop what is past its retention, every hour until cancelled; several processes may do it at the same time."""
+    """Drop data past its retention, every hour until cancelled; several processes may do it at the same time."""
     context = services.context
     while True:
         try:

@@ -16,8 +16,8 @@ class OnDemand:
     Parameters
     ----------
     make
-        Imports and returns the application; runs in a thread, for the import takes a good part of a second in which
-        the event loop goes on. When it raises, so does the request, and the next one tries again.
+        Imports and returns the application. It runs in a thread: the import takes a good part of a second and must not
+        block the event loop. When it raises, so does the request, and the next one tries again.
     """
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
@@ -26,7 +26,7 @@ class OnDemand:
         self._made: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hold one socket; requests that come while the application is made wait for it."""
+        """Answer one request, or hold one socket; requests during the import of the application wait for it."""
         app = self._made or await self._wait()
         await app(scope, receive, send)
 

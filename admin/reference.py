@@ -1,4 +1,4 @@
-"""``/docs``: the API as people read and try it, by Swagger UI out of an installed package."""
+"""``/docs``: the API reference to read and try, by Swagger UI from an installed package."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEPT: Final = {"cache-control": "public, max-age=86400"}
 
 
 class Reference:
-    """Answers with the page and what it is made of, to anybody, as the document that it shows."""
+    """Serves the page of the API reference and its assets; like the document that it shows, it needs no login."""
 
     def __init__(self) -> None:
         folder = resources.files(_PACKAGE) / "static"

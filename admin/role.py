@@ -48,7 +48,7 @@ class AdminService:
         return Document(self._services)
 
     async def run(self, ready: asyncio.Event, stopping: asyncio.Event) -> None:
-        """Run resends and pages until ``stopping``; unfinished resends go on at the next start."""
+        """Run resends and pages until ``stopping``; unfinished resends continue at the next start."""
         if sys.stdout.isatty():  # a person has started it, and looks at the pages next
             self._site.expect()
         async with asyncio.TaskGroup() as group:

@@ -91,7 +91,7 @@ class AdminServices:
         return found is not None and found.ordering is Ordering.STRICT
 
     async def settle(self) -> None:
-        """Wait a moment until every process that is alive has the configuration of now in force."""
+        """Wait a moment until every live process has the current configuration in force."""
         context = self.context
         if not await context.members.confirmed(context.registry.latest, within=CONFIRMED_WITHIN):
             _log.warning("a change of the configuration is stored; not every process has confirmed it yet")

@@ -1,4 +1,4 @@
-"""The identity of a request: a key, a session, or anyone while no key exists."""
+"""The identity of a request: a key, a session, or an anonymous principal while no key exists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 async def identify(request: Request, keyring: Keyring, sessions: Sessions) -> Principal:
-    """Return who makes a request; a key goes before a cookie.
+    """Return the principal of a request; a key takes precedence over a cookie.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The pages for a browser that comes back from a login at a provider: on to the bus, or why it failed."""
+"""Pages for a browser that returns from a login at a provider: a redirect to the bus, or the error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def go_on(place: str) -> HTMLResponse:
 
 
 def told(problem: Problem) -> HTMLResponse:
-    """Return a page that says what happened and what to do."""
+    """Return a page with an error and what to do about it."""
     lines = "".join(f"<p>{escape(line)}</p>" for line in (problem.detail, problem.hint) if line)
     return _page(f"<title>{escape(problem.title)}</title>", f"<h1>{escape(problem.title)}</h1>{lines}", problem.status)
 

@@ -1,4 +1,4 @@
-"""Saved views: a page and its query under a name, for oneself or for all, kept in the store."""
+"""Saved views: a page and its query under a name, private or shared, kept in the store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class VersionedView(NamedTuple):
 
 
 class SavedViews:
-    """Everybody's views. A name is unique for its owner only: two people may each have a view of that name.
+    """Saved views of all principals. A name is unique for its owner only: two people may each have a view of that name.
 
     Views that are added at the same moment may exceed the limits (``MOST_OF_ONE``, ``MOST_OF_ALL``) by their number.
     """
@@ -51,13 +51,13 @@ class SavedViews:
         self._clock = clock
 
     async def visible(self, principal: Principal) -> list[VersionedView]:
-        """Return one's own views by name, then those of others that are shared with them."""
+        """Return the principal's own views by name, then those that others share."""
         found = [_found(document) for document in await self._documents.list(VIEWS, limit=MOST_OF_ALL * 2)]
         seen = [one for one in found if _is_visible(one.view, principal)]
         return sorted(seen, key=lambda one: (not is_own(one.view, principal), one.view.name, one.view.owner))
 
     async def find(self, principal: Principal, name: str, owner: str | None) -> VersionedView:
-        """Return a view: one's own of that name, else a shared one; with ``owner`` (``user:ann``) only that owner's.
+        """Return the principal's view of a name, else a shared one; with ``owner`` (``user:ann``) only that owner's.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class SavedViews:
     async def put(
         self, principal: Principal, name: str, *, page: str, query: str, shared: bool, version: int | None
     ) -> VersionedView:
-        """Keep a view of one's own; durable when it returns.
+        """Store a view of the principal; durable when it returns.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class SavedViews:
             ) from error
 
     async def delete(self, principal: Principal, name: str, owner: str | None) -> None:
-        """Remove a view of one's own; an admin also a shared one of others. Raises ``NotFound``."""
+        """Remove a view of the principal, or for an admin a shared one of others. Raises ``NotFound``."""
         found = await self.find(principal, name, owner or _owner(principal))
         if not is_own(found.view, principal):
             principal.require(Action.CONFIGURE, None)

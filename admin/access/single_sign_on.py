@@ -54,7 +54,7 @@ class SingleSignOn:
         return found
 
     def check_issuer(self, issuer: str | None) -> None:
-        """Raise ``AccessDenied`` (403) when an answer says that it comes from another provider (RFC 9207)."""
+        """Raise ``AccessDenied`` (403) when an answer names another provider as its issuer (RFC 9207)."""
         if issuer is not None and issuer != self._provider.registration.issuer:
             raise AccessDenied("this response is from another provider; no session was created", hint="log in again")
 
@@ -66,9 +66,9 @@ class SingleSignOn:
         AccessDenied
             403: the provider refuses the code, its token is not valid, or the claims give no role of the bus.
         TooManyAttempts
-            Too many logins failed from this network lately.
+            Too many recent logins from this network failed.
         IssuerUnavailable
-            The provider does not answer, or not as OpenID Connect says.
+            The provider does not answer, or its answer does not follow OpenID Connect.
         """
         network = network_of(address)
         wait = self._failures.wait(network)

@@ -1,1 +1,1 @@
-"""The configuration as people write it: one resource, or a whole set."""
+"""The configuration as written in requests and files: one resource, or a whole set."""

@@ -1,4 +1,7 @@
-"""An order ends when nothing is held up: what waits for an earlier message of its key is delivered by nobody else."""
+"""Check before a destination stops keeping an order: none of its keys may be held up.
+
+A message that waits for an earlier one of its key is delivered only while the destination keeps an order.
+"""
 
 from __future__ import annotations
 

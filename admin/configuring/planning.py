@@ -1,4 +1,4 @@
-"""The changes that a whole configuration would make, computed without making any."""
+"""The changes that a whole configuration would make, computed without applying them."""
 
 from __future__ import annotations
 
@@ -212,13 +212,13 @@ def _on_transports(context: Context, code: str, name: str) -> int:
 
 
 def rates_view(context: Context) -> RatesBody:
-    """Return the store rates as people read them."""
+    """Return the store rates in the format of a set."""
     rates = context.registry.rates
     return RatesBody(receiver=rates.receiver, dispatcher=rates.dispatcher)
 
 
 def clusters_view(context: Context) -> PreferenceBody:
-    """Return the cluster that is preferred, as people read it."""
+    """Return the preferred cluster in the format of a set."""
     return PreferenceBody(preferred=context.registry.preference.cluster)
 
 

@@ -1,4 +1,4 @@
-"""A subscription as people write it: what is refused, which secrets it gets, and how it is shown."""
+"""A subscription as a request body: its validation, its secrets, and its representation in responses."""
 
 from __future__ import annotations
 

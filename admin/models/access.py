@@ -18,7 +18,7 @@ from bus.security.passwords import LONGEST
 
 
 class KeyBody(Body):
-    """An API key to make."""
+    """An API key to create."""
 
     name: str = Field(default="", max_length=200)
     role: Literal["producer", "viewer", "operator", "admin"] = "producer"
@@ -35,7 +35,7 @@ class KeyRateBody(Body):
 
 
 class UserBody(Body):
-    """A user to make; one who is ``blocked`` cannot log in, and has no session."""
+    """A user to create; a ``blocked`` one cannot log in, and has no session."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._@-]{1,128}$")
     role: Literal["viewer", "operator", "admin"] = "viewer"
@@ -51,21 +51,21 @@ class UserBody(Body):
 
     @classmethod
     def of(cls, user: StoredUser) -> UserBody:
-        """Return a user as people read it."""
+        """Return the body of a stored user."""
         return cls.model_validate(
             {"name": user.name, "role": user.role, "destinations": list(user.destinations), "blocked": user.blocked}
         )
 
 
 class LoginBody(Body):
-    """Who logs in."""
+    """The name and the password of a login."""
 
     name: str = Field(max_length=128)
     password: str = Field(max_length=LONGEST)
 
 
 class PasswordBody(Body):
-    """One's present password, and the one to have from now on."""
+    """The current password of the caller, and the new one."""
 
     current_password: str = Field(max_length=LONGEST)
     password: str = Field(max_length=LONGEST)

@@ -1,4 +1,4 @@
-"""Bodies of what people do about alarms."""
+"""Request bodies of acknowledgements, silences and tests of channels."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ Pattern = Annotated[str, Field(max_length=200)]
 
 
 class AcknowledgeBody(Body):
-    """What the person says who takes an incident on."""
+    """The note of the person who acknowledges an incident."""
 
     note: Note = ""
 
 
 class SilenceBody(Body):
-    """What nobody is told of, and for how long; in all but ``for`` and ``note`` ``*`` is any text.
+    """A silence: the alarms that send no notifications, and for how long.
 
-    ``cause`` is that of an incident. Empty ones are any; one of the four at least is given.
+    ``*`` stands for any text in all fields but ``for`` and ``note``. ``cause`` is that of an incident. An empty field
+    matches everything; at least one of the four is given.
     """
 
     cause: Pattern = ""
@@ -33,6 +34,6 @@ class SilenceBody(Body):
 
 
 class TrialBody(Body):
-    """Which channel is tried; empty for all."""
+    """The channel that gets a test notification; empty for all."""
 
     channel: Annotated[str, Field(max_length=64)] = ""

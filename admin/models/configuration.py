@@ -54,7 +54,7 @@ def _milliseconds(text: str | None) -> int | None:
 
 
 class DestinationBody(Body):
-    """A destination as people write it."""
+    """A destination as a request body."""
 
     code: Code = ""
     transport: TransportName = TransportName.DIRECT
@@ -99,7 +99,7 @@ class DestinationBody(Body):
 
     @classmethod
     def of(cls, destination: Destination) -> DestinationBody:
-        """Return a destination as people read it."""
+        """Return the body of a stored destination."""
         return cls(
             code=destination.code,
             transport=destination.transport,
@@ -129,7 +129,7 @@ class ExponentialBody(Body):
 
 
 class AlarmsBody(Body):
-    """From where on a subscription is an alarm; null for what the whole bus has."""
+    """Limits above which a subscription raises an alarm; null for the limit of the whole bus."""
 
     backlog: Whole | None = Field(default=None, ge=1)
     age: Duration | None = None
@@ -142,7 +142,7 @@ class AlarmsBody(Body):
 
     @classmethod
     def of(cls, limits: AlarmLimits) -> AlarmsBody:
-        """Return limits as people read them."""
+        """Return the body of stored limits."""
         return cls(
             backlog=limits.backlog,
             age=format_duration(limits.age) if limits.age is not None else None,
@@ -152,7 +152,7 @@ class AlarmsBody(Body):
 
 
 class SubscriptionBody(Body):
-    """A subscription as people write it."""
+    """A subscription as a request body."""
 
     name: str = Field(default="", pattern=r"^([A-Za-z0-9_][A-Za-z0-9._-]{0,63})?$")
     url: str
@@ -217,7 +217,7 @@ class SubscriptionBody(Body):
 
     @classmethod
     def of(cls, subscription: Subscription) -> SubscriptionBody:
-        """Return a subscription as people read it, without its secret."""
+        """Return the body of a stored subscription, without its secret."""
         retry: Any = format_waits(subscription.retry.waits)
         return cls(
             name=subscription.name,

@@ -1,4 +1,4 @@
-"""Bodies of what the pipeline tells."""
+"""Request bodies of the findings that the pipeline reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DeviationBody(Body):
 
     @model_validator(mode="after")
     def _out(self) -> Self:
-        """Refuse what is within its limits, and what a destination does not have."""
+        """Refuse a value within its limits, and a metric that a destination does not have."""
         if not self.subscription and self.metric is not Metric.VOLUME:
             raise ValueError(localized("a destination has no {metric}", metric=self.metric))
         is_low = self.metric is Metric.VOLUME and self.low is not None and self.value < self.low
@@ -48,7 +48,7 @@ class DeviationBody(Body):
 
 
 class NormsBody(Body):
-    """All that is outside of its norms, up to ``until``: of ``count`` the first; none ends what was told before."""
+    """The first of ``count`` metrics outside of their norms up to ``until``; an empty list ends earlier findings."""
 
     until: Time
     count: Count
@@ -62,13 +62,13 @@ class NormsBody(Body):
         return self
 
     def to_domain(self, now: int, by: str) -> Deviations:
-        """Return what is told now, and by whom."""
+        """Return the finding with the time ``now`` (ms) and the name of its reporter."""
         items = tuple(one.to_domain() for one in self.items)
         return Deviations(until=parse_time(self.until), told_at=now, by=by, count=self.count, items=items)
 
 
 class ShortfallBody(Body):
-    """How many deliveries of a subscription are missing, or contradicted; ``since`` and ``until`` are of their ids.
+    """Counts of missing and contradicted deliveries of a subscription; ``since`` and ``until`` are of their ids.
 
     Without a subscription they are messages that no receiver accepted, or that the store lost.
     """
@@ -87,9 +87,9 @@ class ShortfallBody(Body):
 
 
 class ProofBody(Body):
-    """What a proof found of the messages of a range, null for all: of all that is missing or contradicted the most.
+    """The findings of a proof for the messages of a range, null for all messages: the largest ones.
 
-    What an earlier proof found in this range is over, unless that had the store as a witness and this one has not.
+    Earlier findings in this range are over, unless they had the store as a witness and this proof has not.
     """
 
     checked: Time
@@ -109,7 +109,7 @@ class ProofBody(Body):
         return self
 
     def to_domain(self, now: int, by: str) -> Proof:
-        """Return what is told now, and by whom."""
+        """Return the finding with the time ``now`` (ms) and the name of its reporter."""
         return Proof(
             checked=parse_time(self.checked),
             since=parse_time(self.since) if self.since is not None else None,

@@ -10,7 +10,7 @@ _LONGEST = 64
 
 
 class MigrationBody(Body):
-    """Which topic of NSQ goes to which cluster; ``kind`` as the topic is when it is left out.
+    """An NSQ topic and the cluster to move it to; ``kind`` defaults to that of the topic.
 
     ``partitions`` is for an expansion, ``interval`` the seconds within which every client looks up again.
     """
@@ -23,6 +23,9 @@ class MigrationBody(Body):
 
 
 class AdvanceBody(Body):
-    """The step that is left, so that none is skipped when somebody was faster; empty for whichever it is now."""
+    """The step that the caller leaves, so that a concurrent request does not skip one.
+
+    Empty for the current step.
+    """
 
     step: str = ""

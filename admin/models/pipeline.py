@@ -1,4 +1,4 @@
-"""Bodies of what a pipeline that stays tells of itself, and of what people want of it."""
+"""Request bodies of the status of a running pipeline, and of runs that people request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Figures = Annotated[dict[Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")], Count
 
 
 class RunBody(Body):
-    """One run of a job: its number, who wanted it, when, and how it ended."""
+    """One run of a job: its number, who requested it, when, and how it ended."""
 
     number: Annotated[Whole, Field(ge=1, lt=2**53)]
     job: Job
@@ -54,7 +54,7 @@ class ScheduledBody(Body):
 
 
 class StreamBody(Body):
-    """How the rollup goes."""
+    """The progress of the rollup."""
 
     batches: Count = 0
     events: Count = 0
@@ -67,7 +67,7 @@ class StreamBody(Body):
 
 
 class PipelineBody(Body):
-    """What a pipeline tells of itself, in place of what it told before."""
+    """The status of a pipeline, which replaces the one reported before."""
 
     started_at: Time
     lake: Annotated[str, Field(max_length=4096)]
@@ -111,7 +111,7 @@ class FoundBody(Body):
 
 
 class GapBody(Body):
-    """What an emitter could not tell."""
+    """Events that an emitter could not report."""
 
     emitter: Short
     node: Short
@@ -122,7 +122,7 @@ class GapBody(Body):
 
 
 class BarBody(Body):
-    """Buckets of a time by their state, and what is missing there."""
+    """Buckets of a time by their state, and the count that is missing there."""
 
     start: Time
     states: Figures = Field(default_factory=dict)
@@ -130,7 +130,7 @@ class BarBody(Body):
 
 
 class ProofReportBody(Body):
-    """A proof as people look at it: sums, what was found first, and how buckets were over time."""
+    """A proof for the page: sums, the first findings, and buckets over time."""
 
     run: Annotated[Whole, Field(ge=1, lt=2**53)]
     verdict: Verdict

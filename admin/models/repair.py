@@ -22,7 +22,7 @@ OutcomeName = Literal["waiting", "delivered", "discarded", "failed", "skipped", 
 
 
 class ResendBody(Body):
-    """Which subscriptions get one message again; null for all.
+    """The subscriptions that get one message again; null for all.
 
     Of a strictly ordered destination only with ``reorder``, as everywhere here: it comes behind all younger messages.
     """
@@ -33,7 +33,7 @@ class ResendBody(Body):
 
 
 class EditBody(Body):
-    """What a message made by editing has in place of the original's fields; fields that are not given are kept.
+    """The fields that an edited message has in place of the original's; fields that are not given are kept.
 
     ``body`` is JSON and is delivered as the exact bytes of that value; ``body_base64`` is any bytes.
     """
@@ -81,40 +81,40 @@ class KeyBody(Body):
 
 
 class SkipBody(KeyBody):
-    """A key of which what holds it up is set aside, and why."""
+    """A key whose first message is parked, and the reason."""
 
     reason: str = Field(default="", max_length=1000)
 
 
 class ReleaseBody(Body):
-    """Why an order is taken from a process that is gone."""
+    """The reason to take an order from a process that has ended."""
 
     reason: str = Field(default="", max_length=1000)
 
 
 class DecisionBody(Body):
-    """Why something is done that costs something; a dry run, which only says what it costs, needs no reason."""
+    """The reason of a decision with a cost; a dry run, which only returns the cost, needs none."""
 
     reason: str = Field(default="", max_length=1000)
     dry_run: StrictBool = False
 
     @model_validator(mode="after")
     def _reasoned(self) -> Self:
-        """Refuse what nobody gives a reason for."""
+        """Refuse a decision without a reason, unless it is a dry run."""
         if not self.dry_run and not self.reason.strip():
             raise ValueError(localized("it needs a reason"))
         return self
 
 
 class AbandonBody(DecisionBody):
-    """A group of brokers that nobody is to wait for any more, and why; ``force`` also though it may answer."""
+    """A group of brokers to abandon, and why; ``force`` abandons it even though it may answer."""
 
     group: str = Field(min_length=1, max_length=LONGEST_TEXT)
     force: StrictBool = False
 
 
 class ReleaseProducerBody(DecisionBody):
-    """Why a producer is not to send alone any more."""
+    """The reason to end the exclusive sending of a producer."""
 
 
 class DeliveryName(Body):
@@ -141,9 +141,9 @@ class ResendRateBody(Body):
 
 
 class RerunBody(Body):
-    """Which items of a finished job are resent: those with these outcomes; by default what failed or was missing.
+    """The outcomes of the items of a finished job that are resent; by default failed and missing.
 
-    Of a discard it is by default what was discarded.
+    For a discard the default is discarded.
     """
 
     outcomes: Annotated[list[OutcomeName], Field(min_length=1, max_length=7)] | None = None

@@ -103,7 +103,7 @@ class SelectionBody(Body):
 
     @classmethod
     def of(cls, selection: Selection) -> SelectionBody:
-        """Return a selection as people read it."""
+        """Return the body of a selection."""
         return cls.model_validate(
             {
                 "destination": selection.destination,

@@ -79,5 +79,5 @@ def _missing(page_of: Callable[..., Any]) -> Callable[..., Awaitable[Response]]:
 
 
 def _is_to_be_logged(record: logging.LogRecord) -> bool:
-    """Whether to log a record: not what the API refused, which was shown to the viewer."""
+    """Whether to log a record: refusals of the API are shown to the viewer, and not logged."""
     return not isinstance(record.msg, ApiError)

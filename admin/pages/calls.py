@@ -26,7 +26,7 @@ Rights = Callable[[], Awaitable[tuple[tuple[str, ...], tuple[str, ...]]]]
 
 
 class _Problem(msgspec.Struct):
-    """What a page needs of a problem document."""
+    """The fields of a problem document that a page needs."""
 
     detail: str = ""
     hint: str = ""
@@ -69,7 +69,7 @@ class Api:
         self._http = httpx.AsyncClient(transport=transport, base_url="http://bus/api/v1", headers=headers)
 
     async def get(self, path: str, kind: type[View], query: Mapping[str, object] | None = None) -> View:
-        """Read a path's answer as a struct; what is None or empty in ``query`` is left out."""
+        """Read a path's answer as a struct; None and empty values of ``query`` are left out."""
         params = {name: str(value) for name, value in (query or {}).items() if value not in (None, "")}
         return msgspec.json.decode((await self._answer("GET", path, params=params)).content, type=kind)
 
@@ -82,13 +82,13 @@ class Api:
         rights = await self._known_rights()
         question = (rights, path, kind, tuple((query or {}).items()))
         found = await self._shared.get(question, lambda: self._same_rights(rights, path, kind, query))
-        # What was shared meanwhile is for who has these rights still.
+        # The shared answer is valid only while the viewer has these rights.
         return found if await self._known_rights() == rights else await self.get(path, kind, query)
 
     async def _same_rights(
         self, rights: object, path: str, kind: type[View], query: Mapping[str, object] | None
     ) -> View:
-        """Ask, for all who have these rights; refuse where they were changed meanwhile, for nobody shares that."""
+        """Ask on behalf of all viewers with these rights; refuse when the rights changed during the call."""
         found = await self.get(path, kind, query)
         if await self._known_rights() != rights:
             raise ApiError(_CHANGED, localized("your rights were changed just now"), localized("reload the page"))

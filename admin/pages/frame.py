@@ -29,7 +29,7 @@ _PAGES: Final[list[tuple[str, Callable[..., Awaitable[Response | None]]]]] = []
 
 
 class Place(NamedTuple):
-    """An entry of the navigation; ``key`` after ``g`` goes there."""
+    """An entry of the navigation; ``key`` after ``g`` opens it."""
 
     path: str
     text: str
@@ -78,7 +78,7 @@ _SHORTCUTS: Final = (
 
 
 def page(path: str, title: str) -> Callable[[Build], Build]:
-    """Register a page; ``title`` is English, and said in the viewer's language.
+    """Register a page; ``title`` is English, and shown in the viewer's language.
 
     What the API refuses while the page is built, or later, is shown in the page. When the function returns a response,
     such as a redirect, that is sent in place of the page.

@@ -24,7 +24,7 @@ from bus.http.problem import problem_of
 from bus.security.principals import Principal
 from bus.serving.sockets import PAGES as SOCKET
 
-# Static files, the same for everybody: scripts, styles and fonts, which tell nothing about this bus.
+# Static files, the same for all users: scripts, styles and fonts, which reveal nothing about this bus.
 _PUBLIC: Final = re.compile(r"/admin/_nicegui/[^/]+/(static|libraries|components|esm|resources)/")
 _LOGIN: Final = "/admin/login"
 _POLICY: Final = (
@@ -43,7 +43,7 @@ _HEADERS: Final = (
 
 
 class Guard:
-    """Lets identified people through to the pages, and everybody to static files.
+    """Lets only identified users reach the pages; static files need no login.
 
     A page and a socket need a session, or a bus without keys; a request that may change something, and every socket,
     must be same-origin. A socket is closed within seconds after its session ended. ``pages`` finds the viewer in its
@@ -102,7 +102,7 @@ class Guard:
             except AccessDenied:
                 return False
             except BusError:
-                return True  # the store is away: the API refuses what needs it
+                return True  # the store is unavailable: the API refuses requests that need it
             return True
 
         await hold(self._pages, scope, receive, send, still=still, clock=self._services.context.clock)
@@ -110,7 +110,7 @@ class Guard:
     async def _refuse(self, error: BusError, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        elif isinstance(error, AccessDenied) and error.status == 401 and not scope["path"].startswith(SOCKET):  # noqa: PLR2004 - nobody is logged in
+        elif isinstance(error, AccessDenied) and error.status == 401 and not scope["path"].startswith(SOCKET):  # noqa: PLR2004 - no user is logged in
             await _redirect(send, f"{_LOGIN}?next={quote(_place(scope), safe='')}")
         else:
             await Refusal(problem_of(error))(scope, receive, guarded(send, ""))

@@ -1,4 +1,4 @@
-"""The API's answers to what many pages ask every few seconds: one for all who may see the same."""
+"""Answers of the API that many pages request every few seconds, shared by viewers with the same rights."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class _CachedResponse:
 
 
 class SharedAnswers:
-    """The last answers, which nobody may change; ``now`` is in monotonic seconds.
+    """The last answers of the API, shared by viewers and never changed; ``now`` is in monotonic seconds.
 
-    Who asks the same at the same time waits for one call. That the API cannot answer is shared as well, so that nobody
-    waits for the failures of all others; that it refuses somebody is not.
+    Requests for the same answer at the same time wait for one call. A failure of the API is shared as well, so that
+    requests do not wait for one failure after the other; a refusal is not shared.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -36,7 +36,7 @@ class SharedAnswers:
         self._kept: OrderedDict[Hashable, _CachedResponse] = OrderedDict()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the answer to a question, which names who may see it; ``ask`` is called where there is none.
+        """Return the answer to a question, which includes the rights of the viewer; ``ask`` is called without one.
 
         Raises
         ------

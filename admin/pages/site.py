@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Site:
-    """What answers below ``/admin``.
+    """The application below ``/admin``.
 
     Parameters
     ----------
@@ -47,13 +47,13 @@ class Site:
         await self._assets_or_pages(scope, receive, send)
 
     def expect(self) -> None:
-        """Have the pages imported at once, since somebody will look at them."""
+        """Import the pages at once, since they will be requested soon."""
         self._wanted.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Start the pages' application at the first request for a page, or once it is expected; end it at ``stopping``.
 
-        If it cannot be started, the next request tries again; the rest of the process goes on.
+        If it cannot be started, the next request tries again; the rest of the process continues to work.
         """
         while await _wanted_first(self._wanted, stopping):
             try:
@@ -98,7 +98,7 @@ class Site:
 
 
 def _assets_or_pages(services: AdminServices, api: ASGIApp, page: ASGIApp) -> ASGIApp:
-    """Return the application that serves static files to everybody, and pages to identified people."""
+    """Return the application that serves static files without a login, and pages to identified users."""
     from admin.pages.assets import Assets  # noqa: PLC0415 - FastAPI
     from admin.pages.guard import Guard  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A socket belongs to the principal who opened it, and reaches only pages that were made for this principal.
+"""The owner of a socket: the principal who opened it, whose pages alone the socket reaches.
 
 NiceGUI itself asks only for the id of a page, which is in the URL of the page's socket, where a proxy may log it.
 """
@@ -58,7 +58,7 @@ def _of_a_page(go_on: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_owner(client_id: str, environ: dict[str, Any]) -> bool:
-    """Whether a page was made for the principal who opened a socket."""
+    """Whether a page was created for the principal who opened a socket."""
     client = Client.instances.get(client_id)
     if client is None:
         return False

@@ -63,7 +63,7 @@ class Viewer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the bus has no keys yet, so that anybody may do everything."""
+        """Whether the bus has no keys yet, so that every user has all rights."""
         return self.principal.kind == "open"
 
     def may(self, action: str, destination: str | None = None) -> bool:
@@ -112,7 +112,7 @@ class Viewer:
         return moment.strftime("%m-%d %H:%M:%S" if moment.year == now.year else "%Y-%m-%d %H:%M")
 
     def clock(self, text: str | None) -> str:
-        """Return the time of day with milliseconds, for what is close together."""
+        """Return the time of day with milliseconds, for events that are close together."""
         return self._local(text).strftime("%H:%M:%S.%f")[:-3] if text else ""
 
     def utc(self, text: str | None) -> str:
@@ -120,14 +120,14 @@ class Viewer:
         return text.replace("T", " ").replace("Z", " UTC") if text else ""
 
     def periods(self, since: str, until: str, step: int) -> list[tuple[str, str]]:
-        """Return when each period of a span (seconds long) begins: as the API says it, and in the person's zone."""
+        """Return the start of each period of a span (seconds long): as in the API, and in the viewer's zone."""
         start, end = parse_time(since), parse_time(until)
         form = "%H:%M:%S" if step < _MINUTE else "%H:%M" if end - start <= DAY else "%m-%d %H:%M"
         starts = map(format_time, range(start, end, step * 1000))
         return [(at, self._local(at).strftime(form)) for at in starts]
 
     def wall_seconds(self, text: str) -> int:
-        """Return what the person's clock shows at a time of the API, in seconds since it showed 1970-01-01 00:00."""
+        """Return the viewer's local time at a time of the API, in seconds since 1970-01-01 00:00 local time."""
         shown = self._local(text)
         return round(shown.timestamp()) + round((shown.utcoffset() or timedelta()).total_seconds())
 
@@ -136,7 +136,7 @@ class Viewer:
 
 
 def language_of(request: Request) -> str:
-    """Return the language chosen, or else the first one that the browser asks for and that there is."""
+    """Return the chosen language, or else the first available one that the browser accepts."""
     chosen = request.cookies.get(LANGUAGE, "")
     asked = [part.split(";")[0].strip()[:2].lower() for part in request.headers.get("accept-language", "").split(",")]
     return next((code for code in (chosen, *asked) if code in LANGUAGES), "en")

@@ -15,7 +15,7 @@ _COMMENT: Final = re.compile(r"^#.*\n", re.MULTILINE)
 
 
 def words_of(language: str) -> Words:
-    """Return the function that says texts in a language, ``t("{count} messages", count=3)``, or else in English."""
+    """Return the function ``t("{count} messages", count=3)``, which gives a text in a language, or else in English."""
     known = catalogue(language)
 
     def say(text: str, /, **values: object) -> str:

@@ -32,11 +32,11 @@ class Act(Protocol):
         ...
 
     async def apply(self, job: Job, items: Sequence[Item]) -> None:
-        """Do it to items that wait; durable when it returns. What is gone gets the outcome ``missing``."""
+        """Apply the act to items that wait; durable when it returns. An expired item gets the outcome ``missing``."""
         ...
 
     async def end(self, job: Job) -> None:
-        """Have what was applied in force everywhere, once nothing more is applied."""
+        """Put the applied items in force in every process, once no more items are applied."""
         ...
 
     def look(self, job: Job, item: Item, delivery: DeliveryTrace) -> bool:

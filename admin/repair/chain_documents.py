@@ -27,7 +27,7 @@ class ChainDocuments:
         self._coordinator = coordinator
 
     async def read(self, code: str) -> KnownChain:
-        """Return a chain; one that nobody has begun has version 0.
+        """Return a chain; one that does not exist yet has version 0.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class ChainDocuments:
             ) from error
 
     async def change(self, code: str, rule: Callable[[Chain], Chain]) -> Chain:
-        """Write what a rule makes of the chain, anew while others write first; return what was written.
+        """Apply a rule to the chain and write it, again while others write first; return the written chain.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The deliveries of a selection: for a job's preview, the job itself, and failures since it was made."""
+"""The deliveries of a selection: for a job's preview, the job itself, and failures since its creation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENDED_WELL: Final = (Status.DELIVERED, Status.SKIPPED, Status.CANCELED)
 
 
 class Preview(NamedTuple):
-    """How many deliveries a selection takes, and the first messages of it.
+    """The number of deliveries of a selection, and its first messages.
 
     ``counted_to`` is None when all were counted; else the id of the oldest message that was: newer ones go first.
     """
@@ -42,7 +42,7 @@ class Preview(NamedTuple):
 
 
 class NewFailures(NamedTuple):
-    """How many deliveries failed after a job was frozen; ``complete`` is False when there may be more."""
+    """The number of deliveries that failed after a job was frozen; there may be more unless ``complete``."""
 
     deliveries: int
     complete: bool
@@ -60,7 +60,7 @@ class Chooser:
         self._known: OrderedDict[str, tuple[float, NewFailures]] = OrderedDict()
 
     async def preview(self, selection: Selection) -> Preview:
-        """Count what a selection takes, for some seconds at most; as far as it gets, the count is exact."""
+        """Count the deliveries of a selection, for some seconds at most; as far as it gets, the count is exact."""
         end = self._clock.monotonic() + _LONGEST_COUNT
         count, cursor, sample = 0, None, list[Trace]()
         while True:
@@ -74,7 +74,7 @@ class Chooser:
                 return Preview(count, sample, page.traces[-1].id if page.traces else cursor)
 
     async def new_failures(self, job: Job) -> NewFailures | None:
-        """Count what failed since a job was made, and would be in its selection if that had no upper time.
+        """Count deliveries that failed since a job was created and match its selection without an upper time.
 
         Only a limited number of the newest messages is read, and the answer is cached for some seconds. What the job
         resent itself does not count. None for a discard, and when the selection takes no failed deliveries.

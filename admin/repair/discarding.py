@@ -1,4 +1,4 @@
-"""Discards as jobs: deliveries of one subscription that are not delivered end as ``canceled``, and nobody gets them."""
+"""Discards as jobs: undelivered deliveries of one subscription end as ``canceled`` and are not sent any more."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from bus.stores.cancellations import Cancellations
 
 
 class DiscardAct:
-    """The act of a discard.
+    """The work of a discard: cancels deliveries, and has dispatchers ask the store before they post.
 
-    A delivery that has ended since it was chosen, that somebody resent, or that does not meet the filter any more,
-    stays as it is. Dispatchers are told twice
-    to ask the store before they post what was received until now: before the first delivery is canceled, for what
-    their transports bring from then on; and after the last, for what they had in memory meanwhile.
+    A delivery that has ended since it was chosen, that was resent, or that does not meet the filter any more, stays as
+    it is. Dispatchers are asked twice to check the store before they post messages received until now: before the
+    first delivery is canceled, for messages that their transports bring from then on; and after the last, for messages
+    that were in their memory meanwhile.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class DiscardAct:
         return item
 
     async def begin(self, job: Job) -> None:
-        """Have dispatchers ask the store about what their transports bring."""
+        """Have dispatchers ask the store about messages that their transports bring."""
         await self._have_asked(job)
 
     async def apply(self, job: Job, items: Sequence[Item]) -> None:
@@ -81,7 +81,7 @@ class DiscardAct:
         await self._cancellations.end(outcomes)
 
     async def end(self, job: Job) -> None:
-        """Have dispatchers ask the store about what they had in memory while deliveries were canceled."""
+        """Have dispatchers ask the store about messages that were in their memory while deliveries were canceled."""
         await self._have_asked(job)
 
     def look(self, job: Job, item: Item, delivery: DeliveryTrace) -> bool:
@@ -112,7 +112,7 @@ class DiscardAct:
 
 
 def reason_of_job(job: Job) -> str:
-    """Return what the deliveries that a job discards have as their reason."""
+    """Return the reason that is stored with the deliveries that a job discards."""
     return str(Intervention(DISCARDED, job.by, job.reason))
 
 

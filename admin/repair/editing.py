@@ -1,4 +1,4 @@
-"""Messages that people made by editing others: new messages, each linked with its original."""
+"""Edited messages: new messages, each linked with its original."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """A link from a message to one made of it: the new ``id``, ``at`` and ``until`` (when it is dropped) in ms."""
+    """A link from a message to one edited from it: the new ``id``, ``at`` and ``until`` (when it is dropped) in ms."""
 
     id: str
     by: str
@@ -92,14 +92,14 @@ class Editor:
         return message
 
     async def made_of(self, message_id: str) -> list[Link]:
-        """Return the links to the messages that were made of one, the oldest first."""
+        """Return the links to the messages that were edited from one, the oldest first."""
         found = await self._store.list(EDITS, prefix=f"{message_id}/", limit=_SHOWN)
         links = [_link(document) for document in found]
         traces = await asyncio.gather(*(self._store.trace(link.id) for link in links))
         return [link for link, trace in zip(links, traces, strict=True) if trace is not None]
 
     async def origin(self, message: Message) -> Link | None:
-        """Return the link by which a message was made of another; None if it was not, or the link was dropped."""
+        """Return the link from a message to its original; None if there is none, or it was dropped."""
         if not message.edited_from:
             return None
         found = await self._store.get(EDITS, f"{message.edited_from}/{message.id}")
@@ -158,7 +158,7 @@ class Editor:
 
 
 def _edited(old: Message, edit: Edit, destination: Destination, names: tuple[str, ...], now: int) -> Message:
-    """Return the new message; raises ``InvalidMessage`` for what a receiver would refuse."""
+    """Return the new message; raises ``InvalidMessage`` for one that a receiver would refuse."""
     body = old.body if edit.body is None else edit.body
     try:
         headers = own_headers(old.headers if edit.headers is None else edit.headers)

@@ -38,14 +38,14 @@ class HeldKey(NamedTuple):
 
     @property
     def since(self) -> int:
-        """When what holds it up was attempted first (ms)."""
+        """The first attempt (ms) of the message that holds it up."""
         return min((attempt.started_at for attempt in self.delivery.attempts.values()), default=self.delivery.at)
 
 
 class HeldKeys:
-    """Tells which keys the store knows to be held up, and writes what people decide.
+    """Reads the keys that are held up from the store, and writes the decisions of people.
 
-    The dispatcher that keeps the order learns of a decision from the store, within seconds.
+    The dispatcher that keeps the order reads a decision from the store, within seconds.
     """
 
     def __init__(self, store: Store, runner: JobRunner, rollups: Rollups, events: Events, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class HeldKeys:
     async def page(
         self, subscription: Subscription, *, after: str | None, limit: int
     ) -> tuple[list[HeldKey], str | None]:
-        """Return what is held up of the next ``limit`` keys with rows, and the last of these; None at the end."""
+        """Return the held-up keys among the next ``limit`` keys with rows, and the last of these; None at the end."""
         keys = await self._store.ordered_keys(*subscription.key, after=after, limit=limit + 1)
         found = [await self._held(subscription, one.order_key, one.rows) for one in keys[:limit]]
         return [one for one in found if one is not None], keys[limit - 1].order_key if len(keys) > limit else None

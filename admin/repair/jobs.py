@@ -1,8 +1,8 @@
-"""Bulk resends and discards: jobs with a frozen selection and an outcome per delivery, which go on after a restart.
+"""Bulk resends and discards: jobs with a frozen selection and an outcome per delivery, which continue after a restart.
 
 ``selected = delivered + discarded + failed + skipped + missing + canceled + waiting`` at any time, and of a job that is
 done none waits or is canceled. An item is ``failed`` when its first attempt failed; the subscription's retry policy
-goes on with it, and its trace says how.
+continues with it, and its trace has the later attempts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _DROPPED_AT_ONCE: Final = 500
 
 
 class Kind(enum.StrEnum):
-    """What a job does with its deliveries."""
+    """The action of a job on its deliveries."""
 
     RESEND = "resend"
     DISCARD = "discard"
 
 
 class Counts(msgspec.Struct):
-    """How many items ended how.
+    """The numbers of items by their outcomes.
 
     ``waiting`` ones have not been attempted yet, ``canceled`` ones were left as they are when their job was canceled.
     """
@@ -76,7 +76,7 @@ class Job(msgspec.Struct):
         Continues the selection.
     chunks, sent
         How many chunks of items were selected, and of how many of these all items were resent, or discarded. A resend
-        of one message is stored as ``waiting`` with ``sent`` 0, and is applied again when another process goes on.
+        of one message is stored as ``waiting`` with ``sent`` 0, and is applied again when another process continues it.
     started_at
         When the selection was complete, and the work began.
     rerun_of, outcomes, rerun_chunks
@@ -119,7 +119,7 @@ class Job(msgspec.Struct):
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What people asked of a job since it began.
+    """Orders of people to a job since it began.
 
     A document of its own, since only requests write orders, and only the runner writes the job. ``rate`` is in force if
     ``has_rate``.
@@ -131,7 +131,7 @@ class Orders(msgspec.Struct, frozen=True):
     has_rate: bool = False
 
     def state(self, job: Job) -> str:
-        """Return the state to show: what was ordered counts at once, before the runner has obeyed."""
+        """Return the state to show: an order counts at once, before the runner has carried it out."""
         if job.is_done:
             return job.state
         if self.canceled:
@@ -143,7 +143,7 @@ class Orders(msgspec.Struct, frozen=True):
         return self.rate if self.has_rate else job.rate
 
     def seconds_left(self, job: Job, now: int) -> float | None:
-        """Return about how long a job goes on: by its rate, or as fast as it went so far; None where that is not known.
+        """Return about how long a job still takes, by its rate or its speed so far; None where that is unknown.
 
         It is not while a job selects or is paused, nor before its first item has ended.
         """
@@ -191,7 +191,7 @@ class JobRepository:
         await self._documents.put(*job_document(job))
 
     async def orders(self, job_id: str) -> Orders:
-        """Return what was asked of a job."""
+        """Return the orders to a job."""
         found = await self._documents.get(ORDERS, job_id)
         return msgspec.json.decode(found.value, type=Orders) if found is not None else Orders()
 
@@ -228,7 +228,7 @@ class JobRepository:
         await self._documents.note([chunk_document(job.id, chunk, items), job_document(job)])
 
     async def orphans(self, before: int, known: Collection[str]) -> set[str]:
-        """Return the ids in the oldest chunks of items whose job was made before a time (ms) but never written."""
+        """Return the ids in the oldest chunks of items whose job was created before a time (ms) but never written."""
         found = await self._documents.list(ITEMS, limit=_DROPPED_AT_ONCE)
         owners = {document.key.partition("/")[0] for document in found}
         return {owner for owner in owners if owner not in known and id_time(owner) < before}

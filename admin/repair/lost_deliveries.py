@@ -45,16 +45,16 @@ class LostDeliveries:
         return where is Whereabouts.LOST or (where is Whereabouts.READ and self.is_overdue(trace, subscription))
 
     def is_overdue(self, trace: Trace, subscription: str) -> bool:
-        """Whether a stored message is older than the ``stuck_after`` of a subscription; False for one that is gone."""
+        """Whether a stored message is older than the ``stuck_after`` of a subscription; False if the store lacks it."""
         found = self._registry.catalog.subscriptions.get((trace.destination, subscription))
         if found is None or trace.message is None:
             return False
         return self._clock.now() - trace.message.received_at >= found.stuck_after
 
     async def whereabouts(self, trace: Trace, subscription: str) -> Whereabouts | None:
-        """Return where a message is that a subscription did not get; None where no chain tells. Raises as ``names``.
+        """Return where a message is that a subscription did not get; None where no chain has it. Raises as ``names``.
 
-        None tells of other destinations, and of messages that an earlier version accepted.
+        Chains hold no messages of other destinations, and none that an earlier version accepted.
         """
         destination = self._registry.catalog.destinations.get(trace.destination)
         if destination is None or destination.ordering is not Ordering.STRICT:

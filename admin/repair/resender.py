@@ -140,7 +140,7 @@ class Resender:
         return self._clock.now() + math.ceil((first - now) * 1000)
 
     async def _untried(self, key: UntriedDelivery) -> Message | Status | None:
-        """Return the message of a pending delivery, the state of another one, None for one whose message is gone."""
+        """Return the message of a pending delivery, the state of another one, None if the store lacks the message."""
         message_id, name = key
         trace, message = await self._store.trace(message_id), await self._store.message(message_id)
         if trace is None or message is None:
@@ -218,7 +218,7 @@ def _is_next(target: Target, trace: Trace) -> bool:
 
 
 def _attempts_begun(delivery: DeliveryTrace | None, now: int) -> int:
-    """Return how many attempts were made or may be under way, so that the next one has a number of its own."""
+    """Return the number of attempts made or maybe under way, so that the next one has its own number."""
     if delivery is None:
         return 0
     may_be_under_way = delivery.status in (Status.RETRYING, Status.RESEND) and delivery.due_at <= now

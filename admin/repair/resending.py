@@ -1,4 +1,4 @@
-"""Resends as jobs: each delivery begins anew, and the first attempt of that is its outcome."""
+"""Resends as jobs: each delivery starts again, and its first attempt decides the outcome."""
 
 from __future__ import annotations
 

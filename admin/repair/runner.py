@@ -142,7 +142,7 @@ class JobRunner:
         return again
 
     async def cancel(self, job: Job) -> Orders:
-        """Do nothing more of a job, also after a restart; what was done stays done."""
+        """Stop a job permanently, also after a restart; items that it has handled are not undone."""
         return Orders() if job.is_done else await self._repository.order(job.id, canceled=True)
 
     async def pause(self, job: Job) -> Orders:
@@ -157,7 +157,7 @@ class JobRunner:
         return await self._repository.order(job.id, paused=True)
 
     async def resume(self, job: Job) -> Orders:
-        """Go on with a job that was paused; raises as ``pause`` does."""
+        """Resume a paused job; raises as ``pause`` does."""
         await self._refuse_unless_at_work(job)
         return await self._repository.order(job.id, paused=False)
 
@@ -178,7 +178,7 @@ class JobRunner:
             )
 
     async def run(self) -> None:
-        """Work until cancelled; the store may be away for any time."""
+        """Run jobs until cancelled; the store may be unavailable for any time."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._wake.clear()

@@ -108,7 +108,10 @@ class Work:
         return await self._act.item(self._job, trace, item.subscription)
 
     async def _send(self) -> None:
-        """Apply the act to what the rate allows of one chunk; repeating it changes nothing: generations are fixed."""
+        """Apply the act to as many items of one chunk as the rate allows.
+
+        Repeating it changes nothing: generations are fixed.
+        """
         job = self._job
         if self._items is None:
             self._items = await self._repository.items(job.id, job.chunk_at(job.sent))
@@ -202,7 +205,7 @@ class Work:
         return self._act.look(self._job, item, delivery)
 
     async def _cancel(self) -> None:
-        """Give every item that the act was not applied to the outcome ``canceled``; what was done stays done."""
+        """Give every item that the act was not applied to the outcome ``canceled``; the others stay as they are."""
         job = self._job
         await self._act.end(job)
         for chunk in range(job.chunks):

@@ -24,7 +24,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class AuditedRoute(APIRoute):
-    """A route that audits every request that may change something or asks for what is masked (``?unmasked=true``).
+    """A route that audits every request that may change something or reads masked values (``?unmasked=true``).
 
     A caller without valid credentials is refused before, without an entry; one who may not do it gets an entry.
     An endpoint with an ``EntryDep`` writes the entry of a request that succeeds itself, together with its change.
@@ -63,7 +63,7 @@ class AuditedRoute(APIRoute):
 
 
 class AuditNotes:
-    """The changes in a request's audit entry: those it asks for, until its route sets those that it really made."""
+    """The changes in a request's audit entry: those requested, until its route sets those actually made."""
 
     def __init__(self, changes: dict[str, Change]) -> None:
         self.changes = changes

@@ -1,4 +1,4 @@
-"""The limit of request bodies of the admin API, for everybody."""
+"""The limit of request bodies of the admin API, for all callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from admin.models.base import MAX_BODY
 from bus.http.asgi import Event, Receive, Scope
 
 LARGEST: Final = 2**20
-# Room for a message's body in base64, with its other fields.
+# Enough for a message's body in base64, with its other fields.
 _LARGEST_EDIT: Final = MAX_BODY // 3 * 4 + LARGEST
 _EDIT: Final = re.compile(r"/api/v1/messages/[^/]+/edit")
 _CONFIGURATION: Final = "/api/v1/configuration"

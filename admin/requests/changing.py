@@ -23,7 +23,8 @@ async def put_unless_refused(
 ) -> Stored:
     """Make a change of a destination or of one of its subscriptions, and wait until every process has it.
 
-    A broker that is away does not fail the change, nor does one that refused before it: then it is not the cause.
+    A broker that is unreachable does not fail the change, nor does one that refused before it: the change is then not
+    the cause.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI knows of the routes, plus authentication and the refusals of each operation."""
+"""The OpenAPI document: FastAPI's description of the routes, plus authentication and the errors of each operation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def written(view: View, headers: Mapping[str, str] | None = None) -> Response:
 def document_of(app: FastAPI, routes: Iterable[tuple[str, APIRoute]], hot: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document; ``routes`` are FastAPI's, by path, ``hot`` documents the paths served outside of it.
 
-    FastAPI knows nothing of the structs that routes answer with: msgspec describes these.
+    FastAPI cannot describe the structs that routes answer with: msgspec describes these.
     """
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
     answers = [answer for path, route in routes for answer in _answers(document["paths"][path], route)]

@@ -110,7 +110,7 @@ def _invalid(error: RequestValidationError) -> _LocalizedProblem:
 
 
 def _why(found: Mapping[str, Any]) -> AnyText:
-    """Return what is wrong with a value: what a validator of ours raised, or what is expected."""
+    """Return the error of a value: the text of a validator of this package, or the expected type."""
     values = found.get("ctx", {})
     if found["type"] == "value_error":
         return text_of_error(values["error"])
@@ -121,7 +121,7 @@ def _why(found: Mapping[str, Any]) -> AnyText:
 
 
 def _written(value: object) -> str | int:
-    """Return a value of a text as people write it."""
+    """Return a value of a text in the spelling of requests."""
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""Routes that say which actions are allowed now, and why another one is not.
+"""Routes of the actions that are allowed now, and why others are not.
 
 Each action is checked as the route that does it checks, by the same functions.
 """
@@ -25,10 +25,10 @@ Check = Callable[[], object]
 
 @router.get("/actions")
 async def get_destination_actions(code: Code, services: ServicesDep, principal: Reader) -> DestinationActionsView:
-    """Return for each action on a destination whether whoever asks may do it now, and if not, why.
+    """Return for each action on a destination whether the caller may do it now, and if not, why.
 
     ``switch`` has each other transport. ``why_text`` and ``hint_text`` have the ``template`` of the English sentence
-    and its ``values``, to say it in another language; null where there is none.
+    and its ``values``, for translations; null where there is none.
     """
     context = services.context
     destination = context.registry.destination(code)
@@ -52,7 +52,7 @@ async def get_destination_actions(code: Code, services: ServicesDep, principal: 
 async def get_subscription_actions(
     code: Code, name: str, services: ServicesDep, principal: Reader
 ) -> SubscriptionActionsView:
-    """Return for each action on a subscription whether whoever asks may do it now, and if not, why.
+    """Return for each action on a subscription whether the caller may do it now, and if not, why.
 
     ``why_text`` and ``hint_text`` are as those of a destination's actions.
     """
@@ -72,7 +72,7 @@ async def get_subscription_actions(
 
 
 def _verdict(*checks: Check) -> VerdictView:
-    """Return what the first check that refuses says."""
+    """Return the verdict of the first check that refuses."""
     for check in checks:
         try:
             check()

@@ -1,4 +1,4 @@
-"""The route of what the dispatchers do for a subscription now."""
+"""The route of the current activity of the dispatchers for a subscription."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/destinations/{code}/subscriptions/{name}", tags=["su
 async def get_activity(
     code: Code, name: str, services: ServicesDep, _: Reader, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> ActivityView:
-    """Return what the dispatchers do for a subscription at this moment, and the attempts that they made last.
+    """Return the current activity of the dispatchers for a subscription, and their last attempts.
 
     ``permits`` are the requests at once that the subscription allows, ``in_flight`` those under way, ``held`` the
     deliveries that dispatchers have in memory, ``rate_wait_seconds`` for how long its rate holds them yet. Each

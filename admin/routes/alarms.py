@@ -1,4 +1,4 @@
-"""Routes of alarms: what people were told of, who has taken it on, what nobody is told of, whether channels work."""
+"""Routes of alarms: incidents, their notifications and acknowledgements, silences, and tests of channels."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ async def list_incidents(
     *,
     closed: Annotated[bool, Query(description="Those that are closed as well.")] = True,
 ) -> IncidentsView:
-    """Return the incidents that people are, or were, told of: all that has one cause is one.
+    """Return the incidents that send, or sent, notifications; all alarms of one cause are one incident.
 
-    Who is limited to destinations sees what concerns these. The overview has what is found at this moment, also what
-    has not lasted long enough to be told.
+    A caller who is limited to destinations sees the incidents of these. The overview has all alarms of this moment,
+    also those that have not lasted long enough for a notification.
     """
     documents, now = services.alarms, services.context.clock.now()
     incidents, silences = await documents.incidents(), await documents.silences()
@@ -61,7 +61,7 @@ async def get_incident(incident_id: str, services: ServicesDep, principal: Reade
 async def acknowledge_incident(
     incident_id: str, services: ServicesDep, principal: Pauser, body: AcknowledgeBody | None = None
 ) -> IncidentView:
-    """Take an incident on: nobody else is told of it, and nobody again, until it is over or becomes worse."""
+    """Acknowledge an incident: it sends no more notifications until it is over or becomes worse."""
     note, now = body.note if body is not None else "", services.context.clock.now()
     severity = (await services.alarms.incident(incident_id)).severity
     taken = Acknowledgement(principal.name or principal.id, now, note, severity)
@@ -79,7 +79,7 @@ async def list_silences(services: ServicesDep, _: Reader) -> Listing[SilenceView
 
 @router.post("/alarm-silences", status_code=201)
 async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pauser) -> SilenceView:
-    """Have nobody told of alarms that match, for at most 30 days; pages go on to show them."""
+    """Add a silence: alarms that match send no notifications, for at most 30 days; pages still show them."""
     if not (body.cause + body.rule + body.destination + body.subscription).strip("*"):
         raise InvalidMessage(
             localized("a silence of everything is not taken"),
@@ -109,7 +109,7 @@ async def add_silence(body: SilenceBody, services: ServicesDep, principal: Pause
 
 @router.delete("/alarm-silences/{silence_id}", status_code=204)
 async def end_silence(silence_id: str, services: ServicesDep, _: Pauser) -> None:
-    """End a silence: channels are told of what it covered, if that is still there."""
+    """End a silence: channels are notified of the alarms that it covered, if they are not over."""
     await services.alarms.end_silence(silence_id)
 
 
@@ -121,7 +121,7 @@ async def list_rules(services: ServicesDep, _: ReaderOfSome) -> Listing[RuleView
 
 @router.post("/alarm-trials", status_code=201, responses=refusals(409))
 async def try_channels(services: ServicesDep, principal: Configurer, body: TrialBody | None = None) -> TrialView:
-    """Tell a channel, or all of them, that it is tried, and return which have taken it; takes up to 40 s."""
+    """Send a test notification to one or all channels; return which have accepted it; takes up to 40 s."""
     if not _is_watched(services):
         raise Conflict(
             localized("no process watches for alarms"),

@@ -1,4 +1,4 @@
-"""The route of one attempt: the request as it was sent, and what came back."""
+"""The route of one attempt: the request as it was sent, and the response."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def get_attempt(
     principal: ReaderOfSome,
     masks: MasksDep,
 ) -> SentAttemptView:
-    """Return one attempt by its number or id: the request as it was sent, and what came back.
+    """Return one attempt by its number or id: the request as it was sent, and the response.
 
     The request is rebuilt from the message, the subscription and the attempt (null while the message itself has not
     arrived), without what HTTP itself needs (host, content-length, accept, accept-encoding). Signatures are shown as

@@ -33,7 +33,7 @@ async def read_audit(
 ) -> Listing[AuditView]:
     """Return one page of changes and of reads of message bodies, the newest first.
 
-    A page may hold fewer than ``limit`` while ``next`` goes on: it looks at a bounded number of entries.
+    A page may hold fewer than ``limit`` and still have a ``next``: it reads a bounded number of entries.
     """
     wanted = AuditQuery(parse_time(since) if since else None, parse_time(before) if before else None, who, what)
     found = await services.audit.read(wanted, after=_place(cursor), limit=limit)

@@ -25,10 +25,10 @@ async def list_conditions(
     destination: Annotated[Code | None, Query(description="Of this one alone.")] = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
-    """Return how each subscription does now, the worst first: one word, the reason, and what waits for it.
+    """Return the condition of each subscription, the worst first: one word, the reason, and the backlog.
 
     ``state`` is ``breaker_open``, ``failing`` (a tenth of the attempts or more), ``saturated``, ``paused``,
-    ``held_by_rate``, ``healthy``, or ``quiet``: nothing was attempted lately. It never looks at messages.
+    ``held_by_rate``, ``healthy``, or ``quiet``: no recent attempts. It reads no messages.
     """
     sight = await services.observatory.look()
     found = await services.observatory.conditions(sight)

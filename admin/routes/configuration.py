@@ -84,7 +84,7 @@ async def _apply(services: AdminServices, found: Plan) -> None:
 
 
 async def _put(services: AdminServices, found: Plan) -> None:
-    """Put what was made or changed; undo all of it and raise ``Conflict`` when a broker refuses a queue."""
+    """Put the new and changed resources; undo all and raise ``Conflict`` when a broker refuses a queue."""
     registry, router = services.context.registry, services.context.router
     before = registry.catalog
     codes = sorted({one.code for one in found.destinations} | {one.destination for one in found.subscriptions})

@@ -85,8 +85,8 @@ async def release_order(
 ) -> ReleasedView:
     """Let another process keep the order of a destination, whose own does not come back, not even to be swept.
 
-    What lies on the disk of that process comes, if ever, behind what is accepted from now on; nothing is lost by this.
-    409 while that process is alive; nothing is released where nobody keeps an order.
+    Messages on the disk of that process come, if ever, behind those accepted from now on; none is lost by this. 409
+    while that process is alive; nothing changes if no process keeps an order.
     """
     context = services.context
     context.registry.destination(code)

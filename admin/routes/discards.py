@@ -38,7 +38,7 @@ async def create_discard(
 ) -> JobView | PreviewView:
     """Discard every delivery of one subscription that the filter takes and that is not delivered yet.
 
-    They end as canceled, with who did it and the reason; other subscriptions of the same messages go on. The job is
+    They end as canceled, with the user and the reason; other subscriptions still get the messages. The job is
     one of ``GET /api/v1/resends``, and ``POST /api/v1/resends/{id}/rerun`` resends what it discarded. A dry run (200)
     counts as that of a resend. An attempt that is under way may still succeed: then the delivery is delivered.
     """

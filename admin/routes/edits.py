@@ -78,7 +78,7 @@ async def _edit(body: EditBody, old: Message, request: Request) -> Edit:
 
 
 def _note(noting: AuditNotes, body: EditBody, edit: Edit, made: Message) -> None:
-    """Say what was made and why, without its body."""
+    """Add the new message and the reason to the audit entry, without the body."""
     asked = body.model_dump(exclude_unset=True, exclude={"body", "body_base64"})
     size = {"body": f"edited, {len(edit.body)} bytes"} if edit.body is not None else {}
     noting.changes = sent({**asked, **size, "id": made.id})

@@ -1,4 +1,4 @@
-"""The route of failures, grouped by subscription and what they have in common."""
+"""The route of failures, grouped by subscription and error signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes of what the pipeline finds, which the rules of alarms `norm` and `proof` judge."""
+"""Routes of findings of the pipeline, which the alarm rules `norm` and `proof` use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ router = APIRouter(prefix="/findings", tags=["alarms"], route_class=AuditedRoute
 
 @router.get("")
 async def get_findings(services: ServicesDep, _: Reader) -> FindingsView:
-    """Return what the pipeline told last."""
+    """Return the findings that the pipeline reported last."""
     return findings_view(await services.findings.found())
 
 
 @router.put("/norms")
 async def tell_norms(body: NormsBody, services: ServicesDep, principal: Resender) -> NormsView:
-    """Tell what is outside of its norms, in place of what was told before; `bus pipeline judge --tell` does.
+    """Report the metrics outside of their norms, in place of the last report; `bus pipeline judge --tell` does.
 
-    Each metric is an alarm (`norm`) until it is not told again, or nothing was told for three hours.
+    Each metric is an alarm (`norm`) until a report is without it, or there was no report for three hours.
     """
     told = body.to_domain(services.context.clock.now(), principal.name or principal.id)
     await services.findings.put_norms(told)
@@ -33,10 +33,10 @@ async def tell_norms(body: NormsBody, services: ServicesDep, principal: Resender
 
 @router.put("/proof", responses=refusals(409))
 async def tell_proof(body: ProofBody, services: ServicesDep, principal: Resender) -> ProofView:
-    """Tell what a proof found; `bus pipeline reconcile --tell` does.
+    """Report the findings of a proof; `bus pipeline reconcile --tell` does.
 
     Each subscription is an alarm (`proof`) until a later proof that covers those messages does not find it.
-    409 when another proof was told at the same time.
+    409 when another proof was reported at the same time.
     """
     told = body.to_domain(services.context.clock.now(), principal.name or principal.id)
     return proof_view(await services.findings.put_proof(told))

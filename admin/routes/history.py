@@ -1,4 +1,4 @@
-"""The route that tells who changed what of one destination or subscription."""
+"""The route of the changes of one destination or subscription, each with its author."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def get_history(
     cursor: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Listing[HistoryView]:
-    """Return who changed what of a destination or subscription, the newest first, for whoever may read it.
+    """Return the changes of a destination or subscription with their authors, the newest first, to its readers.
 
-    Secrets and the values of headers are not in it; neither is what was refused, or sent as a sample. ``outcome`` is
-    ``done``, or ``unknown`` when the process went away meanwhile. A page may hold fewer than ``limit``, or nothing,
-    while ``next`` goes on. What is removed keeps its history for as long as the audit log is kept.
+    Secrets and the values of headers are left out, as are refused changes and samples. ``outcome`` is ``done``, or
+    ``unknown`` when the process ended meanwhile. A page may hold fewer than ``limit``, or nothing, and still have a
+    ``next``. A removed destination or subscription keeps its history for as long as the audit log is kept.
     """
     named = _RESOURCE.fullmatch(resource)
     if named is None:

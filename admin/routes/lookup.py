@@ -21,7 +21,7 @@ _ALL: Final = "/migrations"
 
 
 class MigrationAction(StrEnum):
-    """What is done to a migration that needs no more words."""
+    """An action on a migration without a request body."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -37,7 +37,7 @@ async def list_migrations(services: ServicesDep, principal: Reader) -> Listing[M
 
 @router.get("/{migration_id}")
 async def get_migration(migration_id: str, services: ServicesDep, principal: Reader) -> MigrationView:
-    """Return one migration: its step, what it waits for, and what is seen of both clusters."""
+    """Return one migration: its step, the evidence that it waits for, and the state of both clusters."""
     return _read(await services.lookup_proxies.ask("GET", _one(migration_id), principal))
 
 
@@ -45,7 +45,7 @@ async def get_migration(migration_id: str, services: ServicesDep, principal: Rea
 async def start_migration(body: MigrationBody, services: ServicesDep, principal: Pauser) -> MigrationView:
     """Begin to move a topic; each step is taken by itself once there is the evidence for it.
 
-    409 for a topic that is in a migration, 422 for what cannot be meant, 503 while its cluster does not tell of it.
+    409 for a topic that is in a migration, 422 for an invalid migration, 503 while its cluster does not report it.
     """
     asked = body.model_dump(exclude_none=True)
     return _read(await services.lookup_proxies.ask("POST", _ALL, principal, asked))
@@ -55,7 +55,7 @@ async def start_migration(body: MigrationBody, services: ServicesDep, principal:
 async def advance_migration(
     migration_id: str, services: ServicesDep, principal: Pauser, body: AdvanceBody | None = None
 ) -> MigrationView:
-    """Take the next step although evidence for it is missing; ``risk`` of a migration says what may come of that.
+    """Take the next step although evidence for it is missing; ``risk`` of a migration has the possible damage.
 
     409 when it is at another step than ``step`` by now.
     """
@@ -67,7 +67,7 @@ async def advance_migration(
 async def steer_migration(
     migration_id: str, steering: MigrationAction, services: ServicesDep, principal: Pauser
 ) -> MigrationView:
-    """Take no further step, go on, or go back to the route of before; 409 for a migration that has ended."""
+    """Pause a migration, resume it, or return to the route before it; 409 for a migration that has ended."""
     return _read(await services.lookup_proxies.ask("POST", f"{_one(migration_id)}/{steering}", principal))
 
 

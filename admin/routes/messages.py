@@ -38,7 +38,7 @@ async def search_messages(
     for the beginning of what is stored), by the times in the messages' ids. `complete` is true when that reaches down
     to all that was asked for: then `next` is null, and a search without items has found that there are none. Otherwise
     `reason` is `limit` (the page is full) or `time` (what no index answers, such as a text in bodies, was looked for
-    as long as a page may take): the page may be empty though there are matches further down, and `next` goes on from
+    as long as a page may take): the page may be empty though there are matches further down, and `next` continues
     there. At an end that the limit made, messages of that millisecond may be on the next page too.
 
     `archived` of `searched` lists days between these times that were archived and dropped, with the `lake` that has

@@ -30,9 +30,9 @@ Text = Annotated[str | None, Query(max_length=_LONGEST)]
 
 @router.get("/methods", openapi_extra=FOR_ALL)
 async def list_methods(services: ServicesDep) -> LoginMethodsView:
-    """Return the ways to log in, for who has not: ``password``, and ``oidc`` with its label and where to begin.
+    """Return the ways to log in; needs no login: ``password``, and ``oidc`` with its label and its first URL.
 
-    ``open`` says that nobody needs to.
+    ``open`` is true when no login is needed.
     """
     items = [LoginMethodView(kind="password", label="Password", url="/api/v1/session")]
     if services.single_sign_on is not None:
@@ -46,7 +46,7 @@ async def begin_oidc(
     services: ServicesDep,
     place: Annotated[str | None, Query(alias="next", max_length=_LONGEST, description="a path, for afterwards")] = None,
 ) -> Response:
-    """Send the browser to the provider; it has ten minutes to come back, and only this browser can."""
+    """Redirect the browser to the provider; only this browser can return, within ten minutes."""
     url, flow = await _single_sign_on(services).begin(place, _redirect_uri(request, services))
     response = RedirectResponse(url, status_code=303)
     set_flow(request, response, flow.cookie, services.public_url)
@@ -65,9 +65,10 @@ async def end_oidc(
     error: Text = None,
     error_description: Text = None,
 ) -> Response:
-    """Begin a session of who comes back from the provider, as a password does; a page leads on to where they were.
+    """Begin a session for a user who comes back from the provider; a page leads to the page that they asked for.
 
-    Who may not is told why (403), also when the provider does not answer (503): as a page to a browser.
+    The error names the reason when the user has no access (403) or the provider does not answer (503); a browser gets
+    it as a page.
     """
     single = _single_sign_on(services)
     try:

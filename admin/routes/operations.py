@@ -83,7 +83,7 @@ async def choose_emptied(body: EmptiedBody, services: ServicesDep, noting: Notin
 
 @router.get("/health")
 async def get_health(services: ServicesDep, _: Reader) -> HealthView:
-    """Return what is well and what is not, a line for each part."""
+    """Return the health of the process, a line for each part."""
     return msgspec.convert(services.introspection.health(), HealthView)
 
 

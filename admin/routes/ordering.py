@@ -32,7 +32,7 @@ async def list_held_keys(
     ``held_up_by`` is the message that failed; it is retried, to be resent, or dead and waits for a person (``status``,
     ``reason``). ``since`` is its first attempt, ``next_attempt_at`` null when no attempt comes by itself, and
     ``waiting`` how many wait behind it in the store: what is held up for less than ten seconds or so may wait in
-    the dispatcher's memory, uncounted. A page may have fewer keys than ``limit``, even none, and go on.
+    the dispatcher's memory, uncounted. A page may have fewer keys than ``limit``, even none, and a ``next``.
     """
     subscription = services.context.registry.subscription(code, name)
     found, following = await services.held_keys.page(subscription, after=cursor, limit=limit)
@@ -43,7 +43,7 @@ async def list_held_keys(
 async def resume_key(
     code: Code, name: str, body: KeyBody, services: ServicesDep, noting: NotingDep, principal: Resender
 ) -> DecidedView:
-    """Resend what holds up a key now, as a job of one message; those behind it go on once it is delivered.
+    """Resend the message that holds up a key, as a job of one message; those behind it follow once it is delivered.
 
     Within seconds its dispatcher attempts it again, before any other of the key. What was resent and not attempted
     since is not resent twice. 404 when nothing holds up the key.
@@ -57,7 +57,7 @@ async def resume_key(
 async def skip_key(
     code: Code, name: str, body: SkipBody, services: ServicesDep, noting: NotingDep, principal: Resender
 ) -> DecidedView:
-    """Set aside what holds up a key: it is ``parked``, and within seconds those behind it go on without it.
+    """Park the message that holds up a key (``parked``); within seconds those behind it are delivered without it.
 
     It can be found, and resent out of order. An attempt that is under way may still reach the subscriber. 404 when
     nothing holds up the key.

@@ -1,4 +1,4 @@
-"""The route of the overview: what an operator sees first."""
+"""The route of the overview, which operators see first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NEARLY_FULL: Final = RULES["spool-full"].limit or 1.0
 
 
 class _Backlog(NamedTuple):
-    """What waits for some subscriptions."""
+    """The backlog of some subscriptions."""
 
     backlog: int | None
     retrying: int | None
@@ -58,15 +58,15 @@ class _Backlog(NamedTuple):
 async def get_overview(
     services: ServicesDep, principal: ReaderOfSome, limit: Annotated[int, Query(ge=0, le=1000)] = 50
 ) -> OverviewView:
-    """Return how the bus is now, in one call that may be repeated every two seconds; it never looks at messages.
+    """Return the current state of the bus, in one call that may be repeated every two seconds; reads no messages.
 
     ``now`` has the rates of the present minute and the one before; null, as ``retrying``, while the store does not
     answer. ``backlog`` is what waits on the transports, null where a broker cannot say; ``retrying`` waits for another
     attempt; ``dead`` died within the last hour, ``dead_before`` within the one before; ``scheduled`` are messages for
-    later. ``destinations`` and ``subscriptions`` are those with the most
-    waiting and going on, at most ``limit`` of each; ``left_out`` says how many are not shown. An alarm's ``link`` is
-    the path below ``/api/v1`` of what it is about; ``what_text`` and ``next_step_text`` have the ``template`` of the
-    English sentence and its ``values``, to say it in another language; a value may have both itself. Who is limited to
+    later. ``destinations`` and ``subscriptions`` are those with the largest
+    backlog and traffic, at most ``limit`` of each; ``left_out`` is the number of others. An alarm's ``link`` is the
+    path of its subject below ``/api/v1``; ``what_text`` and ``next_step_text`` have the ``template`` of the English
+    sentence and its ``values``, for translations; a value may have both itself. A caller who is limited to
     destinations sees these, and no alarm of the whole bus; ``spools``, ``processes`` and ``degraded`` are null then.
     """
     sight, catalog = await services.observatory.look(), services.context.registry.catalog
@@ -124,7 +124,7 @@ def _degraded(members: list[Member]) -> list[DegradedView]:
 
 
 def spool_view(name: str, found: SpoolFigures) -> SpoolView:
-    """Return a local queue as people read it."""
+    """Return the view of a local queue."""
     return SpoolView(
         name=name,
         records=found.records,

@@ -20,7 +20,7 @@ router = APIRouter(prefix="/partitions", tags=["operations"], route_class=Audite
 
 
 class ContentsBody(Body):
-    """What an archive has of a partition: counts and a checksum as ``bus.domain.tracing.contents`` makes them."""
+    """The contents of a partition in an archive: counts and a checksum as by ``bus.domain.tracing.contents``."""
 
     messages: Annotated[Whole, Field(ge=0, lt=2**63)]
     deliveries: Annotated[Whole, Field(ge=0, lt=2**63)]
@@ -42,7 +42,7 @@ async def drop_partition(
 
     The bus counts the partition itself and drops it only if it has exactly these contents, all of it is finished, and
     nothing was written to it meanwhile (else 409, and nothing is dropped). It reads all of the partition, which takes
-    about a minute for a million messages. From then on who looks for a message of that day is told of the archive.
+    about a minute for a million messages. From then on a search for a message of that day names the archive.
     """
     partition = PartitionLabel.of_name(name)
     if partition is None:

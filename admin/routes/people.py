@@ -1,4 +1,4 @@
-"""Routes of users: who may log in, and what they may do. No answer has a password's hash."""
+"""Routes of users and their rights. No answer has a password's hash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def list_users(services: ServicesDep, _: Configurer) -> Listing[UserView]:
 
 @router.post("", status_code=201)
 async def create_user(body: UserBody, services: ServicesDep, _: Configurer) -> NewPasswordView:
-    """Make a user; the password is made for it and shown once."""
+    """Create a user with a generated password, which is shown once."""
     keyring = services.context.keyring
     if body.blocked:
         raise InvalidMessage(localized("a user is made to log in, and blocked later"), field="blocked")
@@ -49,7 +49,7 @@ async def get_user(user: str, services: ServicesDep, _: Configurer) -> UserView:
 async def patch_user(
     user: str, changes: dict[str, Any], services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> UserView:
-    """Change what a user may do; it holds for their sessions at once here, within seconds in other processes.
+    """Change the rights of a user; it holds for their sessions at once here, within seconds in other processes.
 
     ``blocked`` ends them. The rights of who logs in at the OpenID Connect provider are changed there (409).
     """

@@ -1,4 +1,4 @@
-"""Routes of a pipeline that stays (`bus pipeline serve`): how it is, its last proof, and runs that people want."""
+"""Routes of a running pipeline (`bus pipeline serve`): its status, its last proof, and requested runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/pipeline", tags=["pipeline"], route_class=AuditedRou
 
 @router.get("")
 async def get_pipeline(services: ServicesDep, _: Reader) -> PipelineView:
-    """Return how the pipeline is: its stream, its jobs with their next times, its latest runs, and what is wanted."""
+    """Return the status of the pipeline: its stream, its jobs with their next times, its latest runs, and requests."""
     told, wanted = await services.pipeline.told(), await services.pipeline.wishes()
     if told is None:
         return PipelineView(told_at=None, by="", heard=False, pipeline=None, wishes=wanted)
@@ -36,38 +36,38 @@ async def get_pipeline(services: ServicesDep, _: Reader) -> PipelineView:
 
 
 async def tell_pipeline(body: PipelineBody, services: ServicesDep, principal: Resender) -> WishesView:
-    """Tell how a pipeline is, in place of what was told before, and learn which runs people want.
+    """Report the status of a pipeline, in place of the last one; return the runs that people request.
 
-    `bus pipeline serve` does so every two seconds. A wish is over once it is told of among the runs, or a job waits
-    with it.
+    `bus pipeline serve` does so every two seconds. A request is over once the runs that are reported have it, or a job
+    waits with it.
     """
     now, by = services.context.clock.now(), principal.name or principal.id
     return WishesView(wishes=await services.pipeline.tell(body.to_domain(), now, by))
 
 
-# What it tells of itself every few seconds is no deed of anybody, and has no entry in the audit log.
+# A status report every few seconds is no action of a person, and has no entry in the audit log.
 router.add_api_route("", tell_pipeline, methods=["PUT"], route_class_override=APIRoute)
 
 
 @router.get("/proof")
 async def get_proof_report(services: ServicesDep, _: Reader) -> ProofReportView:
-    """Return the last proof, with what it found first; null where there is none yet."""
+    """Return the last proof, with its first findings; null where there is none yet."""
     return ProofReportView(proof=await services.pipeline.proof())
 
 
 @router.put("/proof", status_code=204)
 async def tell_proof_report(body: ProofReportBody, services: ServicesDep, _: Resender) -> Response:
-    """Tell what the last proof found, for people to look at; `PUT /api/v1/findings/proof` is for alarms."""
+    """Report the findings of the last proof, for the page; `PUT /api/v1/findings/proof` is for alarms."""
     await services.pipeline.put_proof(body.to_domain())
     return Response(status_code=204)
 
 
 @router.post("/runs", status_code=202, responses=refusals(404))
 async def want_run(body: WishBody, services: ServicesDep, principal: Resender) -> WishesView:
-    """Have a job run now; one that is wanted already is not wanted twice.
+    """Request a run of a job now; a repeated request changes nothing.
 
-    The pipeline takes it within seconds. To archive, which has the bus drop what the archive has, is for those who may
-    configure. 404 for a job that the pipeline does not have, 409 while nothing is heard of it.
+    The pipeline accepts it within seconds. The job that archives needs the right to configure, since the bus then
+    drops archived messages. 404 for a job that the pipeline does not have, 409 while the pipeline does not report.
     """
     if body.job is Job.ARCHIVE:
         principal.require(Action.CONFIGURE, None)

@@ -1,4 +1,4 @@
-"""Routes of the processes of the bus, each asked how it is, and of what they have in hand."""
+"""Routes of the processes of the bus: the status that each reports, and the work that it has."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ router = APIRouter(tags=["operations"])
 
 @router.get("/processes")
 async def list_processes(services: ServicesDep, _: Reader) -> ProcessesView:
-    """Return every process that is alive, each as it says now, the one that answers this first.
+    """Return every live process with its current status, the one that answers this request first.
 
     All are asked at once, for 2 s at most. One that does not answer has ``answers`` false, the reason in ``trouble``,
-    what it told last, and no permits; after some seconds of silence it is taken for gone and listed no more.
-    ``is_current`` says whether it has the configuration of now in force. ``trouble_text``, and ``detail_text`` of its
-    troubles, have the ``template`` of the English sentence and its ``values``, to say it in another language.
+    its last report, and no slots; after some seconds without a sign of life it is not listed any more. ``is_current``
+    is whether it has the current configuration in force. ``trouble_text``, and ``detail_text`` of its troubles, have
+    the ``template`` of the English sentence and its ``values``, for translations.
     """
     answers = await services.introspection.reports.of_all()
     revision = services.context.registry.revision
@@ -55,9 +55,9 @@ async def list_processes(services: ServicesDep, _: Reader) -> ProcessesView:
 async def get_process(
     owner: str, services: ServicesDep, _: Reader, limit: Annotated[int, Query(ge=0, le=1000)] = 100
 ) -> ProcessDetailsView:
-    """Return one process with its permits by subscription, what waits in its queues, breakers and orphans.
+    """Return one process with its slots by subscription, the backlog of its queues, breakers and orphans.
 
-    At most ``limit`` of each, the busiest first; ``left_out`` says how many are not shown. All of it is null when the
+    At most ``limit`` of each, the busiest first; ``left_out`` is the number of others. All of it is null when the
     process does not answer.
     """
     members = services.context.members
@@ -77,11 +77,11 @@ async def get_process(
 async def list_compensations(
     services: ServicesDep, principal: ReaderOfSome, destination: Code | None = None
 ) -> CompensationsView:
-    """Return what waits for another attempt, by subscription, the most first; without one, messages for later.
+    """Return the deliveries that wait for another attempt, by subscription, the most first.
 
-    ``due`` can be handed to a dispatcher now, and waits for room there; the others wait for their time, or are being
-    delivered. ``next_due`` is when the next one can be handed over,
-    null where all wait for an earlier message of their key.
+    An entry without a subscription has the messages for later. ``due`` can be handed to a dispatcher now, and waits for
+    capacity there; the others wait for their time, or are being delivered. ``next_due`` is
+    when the next one can be handed over, null where all wait for an earlier message of their key.
     """
     if destination is not None:
         principal.require("read", destination)
@@ -109,7 +109,7 @@ async def list_compensations(
 
 @router.get("/orphans")
 async def list_orphans(services: ServicesDep, _: Reader) -> OrphansView:
-    """Return the local queues whose process is gone, as the sweepers see them.
+    """Return the local queues whose process has ended, as the sweepers see them.
 
     Only what a sweeper can see is known: ``watched`` has their directories, and nothing is known of other machines.
     ``records`` is what the last attempt to empty a queue left, null when there was none.

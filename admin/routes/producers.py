@@ -1,4 +1,4 @@
-"""The route of producers, as receivers have heard of them."""
+"""The route of producers, as receivers have seen them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ async def list_producers(
     source: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=0, le=1000)] = 200,
 ) -> ProducersView:
-    """Return the producers that receivers heard of within a day: those in whose queue something waits longest first.
+    """Return the producers that receivers saw within a day, those with the oldest queued message first.
 
     All processes are asked at once, for 2 s at most; ``unheard`` are receivers that do not answer. Each receiver keeps
     some hundreds in memory, from its start on, and of one key no more than half of them. ``refused`` are messages that
-    were refused for good, which their producers keep; ``turned_away`` those that are refused for now.
+    were rejected permanently, which their producers keep; ``turned_away`` those that are rejected temporarily.
     """
     answers = await services.introspection.reports.of_all()
     return producers_view(answers, source=source, limit=limit, now=services.context.clock.now())

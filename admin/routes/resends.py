@@ -99,8 +99,8 @@ async def get_resend(job_id: str, services: ServicesDep, principal: ReaderOfSome
     ``kind`` is resend or discard.
 
     ``state`` is selecting, sending, waiting (for the last outcomes), paused, done or canceled. ``balanced`` says
-    whether ``counts.selected`` is the sum of the other counts. ``total`` is null while the selection goes on.
-    ``seconds_left`` is about how long it goes on, null where that is not known.
+    whether ``counts.selected`` is the sum of the other counts. ``total`` is null while the selection continues.
+    ``seconds_left`` is about how long the job still takes, null where that is not known.
     ``new_failures`` counts what failed since the job was made and its filter would take had it no upper time; when not
     ``complete`` there may be more.
     """
@@ -121,14 +121,14 @@ async def change_resend(
 
 @router.post("/{job_id}/pause")
 async def pause_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
-    """Do nothing more of a job until it is resumed, also over restarts; outcomes are still noted."""
+    """Pause a job until it is resumed, also over restarts; outcomes are still noted."""
     job = await _job(services, job_id, principal, "resend")
     return _view(services, job, await services.runner.pause(job))
 
 
 @router.post("/{job_id}/resume")
 async def resume_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
-    """Go on with a job that was paused; one that was not goes on anyway."""
+    """Resume a paused job; no change for a job that is not paused."""
     job = await _job(services, job_id, principal, "resend")
     return _view(services, job, await services.runner.resume(job))
 
@@ -181,7 +181,7 @@ async def export_items(
 
 @router.delete("/{job_id}")
 async def cancel_resend(job_id: str, services: ServicesDep, principal: ResenderOfSome) -> ResendView:
-    """Do nothing more of a job; what was done stays done, and the rest is counted as canceled."""
+    """Stop a job permanently; handled items are not undone, and the rest is counted as canceled."""
     job = await _job(services, job_id, principal, "resend")
     return _view(services, job, await services.runner.cancel(job))
 
@@ -195,7 +195,7 @@ async def _job(services: AdminServices, job_id: str, principal: Principal, actio
 
 
 async def preview(services: AdminServices, frozen: Selection) -> PreviewView:
-    """Count what a job would take, and show the first messages of it."""
+    """Count the deliveries that a job would take, and return its first messages."""
     found = await services.chooser.preview(frozen)
     return PreviewView(
         count=found.deliveries,

@@ -1,4 +1,4 @@
-"""The route that sends a subscriber one message now, and shows what was sent and answered."""
+"""The route that sends a subscriber one message now, and returns the request and the response."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SampleBody(Body):
 async def send_sample(
     code: Code, name: str, body: SampleBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> SampleView:
-    """Send one message to the subscriber now, and return the exact request and what came of it.
+    """Send one message to the subscriber now, and return the exact request and its result.
 
     A dispatcher sends it as it sends deliveries: within ``max_concurrency``, to no address that is denied, signed with
     the subscription's secrets, with ``bus-sample: true`` and a message id of its own, as a batch of one where the
@@ -50,8 +50,8 @@ async def send_sample(
     in no statistics, and neither opens nor closes the breaker. ``response`` is null when no answer came; ``error`` says
     why, or that a batch was taken without this message. The signature that is shown is good for this message only.
 
-    503 when nothing was sent: no dispatcher is alive, or no permit became free within 2 s; the detail says so when it
-    is not known whether it was sent.
+    503 when nothing was sent: no dispatcher is alive, or no slot became free within 2 s; the detail says so when it is
+    not known whether it was sent.
     """
     context = services.context
     destination = context.registry.destination(code)
@@ -128,7 +128,7 @@ def _view(message: Message, sampled: SampleResult) -> SampleView:
 
 
 def _body_view(body: bytes, length: int) -> SentBodyView:
-    """Return a body as bytes, and as text where it is text; ``truncated`` says whether there were more."""
+    """Return a body as bytes, and as text where it is text; ``truncated`` is whether there were more."""
     try:
         text = body.decode()
     except UnicodeDecodeError:

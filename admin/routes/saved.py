@@ -1,4 +1,4 @@
-"""Routes of saved views: what somebody looks at often, under a name."""
+"""Routes of saved views: a page and its query that a user has stored under a name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Owner = Annotated[
 
 
 class ViewBody(Body):
-    """A view as people write it: a page and the query string of its URL.
+    """A view as a request body: a page and the query string of its URL.
 
     ``version`` is the one that must be stored now (0: none yet); null replaces any.
     """
@@ -48,7 +48,7 @@ class ViewBody(Body):
 
 @router.get("")
 async def list_views(services: ServicesDep, principal: ReaderOfSome) -> Listing[SavedView]:
-    """Return one's own views by name, then those that others share.
+    """Return the caller's own views by name, then those that others share.
 
     A shared view is shown to who may read every destination that its query names, or all if it names none.
     """
@@ -58,13 +58,13 @@ async def list_views(services: ServicesDep, principal: ReaderOfSome) -> Listing[
 
 @router.get("/{name}")
 async def get_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> SavedView:
-    """Return a view: one's own of that name, else a shared one."""
+    """Return the caller's view of a name, else a shared one."""
     return _view(await services.saved.find(principal, name, owner), principal)
 
 
 @router.put("/{name}")
 async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal: ReaderOfSome) -> SavedView:
-    """Keep a view of one's own; at most 100 of one person and 2,000 of all."""
+    """Store a view of the caller; at most 100 of one person and 2,000 of all."""
     if body.name not in (None, name):
         raise InvalidMessage(
             localized("the path says {name}, the body {other}", name=repr(name), other=repr(body.name)), field="name"
@@ -77,7 +77,7 @@ async def put_view(name: Name, body: ViewBody, services: ServicesDep, principal:
 
 @router.delete("/{name}", status_code=204)
 async def delete_view(name: Name, services: ServicesDep, principal: ReaderOfSome, owner: Owner = None) -> Response:
-    """Remove a view of one's own; an admin also a shared one of somebody else."""
+    """Remove a view of the caller; an admin may remove a shared one of another user as well."""
     await services.saved.delete(principal, name, owner)
     return Response(status_code=204)
 

@@ -19,6 +19,6 @@ async def count_stale(services: ServicesDep, _: Configurer) -> StaleView:
 
 @router.post("/reseal")
 async def reseal(services: ServicesDep, _: Configurer) -> StaleView:
-    """Seal all secrets with ``BUS_SECRET_KEY``, once every process has it; the former key may go afterwards."""
+    """Seal all secrets with ``BUS_SECRET_KEY``, once every process has it; then the former key can be removed."""
     done = await services.context.registry.reseal()
     return StaleView(resealed=done, stale=await services.context.registry.stale())

@@ -1,4 +1,4 @@
-"""Routes of one's own session."""
+"""Routes of the caller's session."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def log_out(request: Request, services: ServicesDep, _: Somebody) -> Respo
 async def change_password(
     body: PasswordBody, request: Request, response: Response, services: ServicesDep, _: Somebody
 ) -> SessionView:
-    """Change one's own password; all one's sessions end, and a new one begins."""
+    """Change the caller's password; all their sessions end, and a new one begins."""
     session = session_of(request)
     if session is None:
         raise AccessDenied(localized("only a user who has logged in can change a password"))

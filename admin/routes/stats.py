@@ -32,7 +32,7 @@ async def get_stats(
     destination: str | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> StatsView:
-    """Return what was accepted and delivered over time, the last hour unless a range is given.
+    """Return counts of accepted and delivered messages over time, of the last hour unless a range is given.
 
     Whole periods are returned, from the one that has ``from`` to the one that has ``to``, without those that counted
     nothing. The busiest series come first; ``left_out`` says how many are not shown.

@@ -38,7 +38,7 @@ async def get_strict_order(code: Code, services: ServicesDep, principal: Reader)
     """Return the chain of a strictly ordered destination, its groups of brokers, and what blocks; 422 for others.
 
     ``send`` are the groups that may take messages, the one that does first; ``consume`` is what is to be read, oldest
-    first. ``groups`` is what the process that answers knows of them: it asks those that it has configured. ``blocked``
+    first. ``groups`` are as the process that answers sees them: it asks those that it has configured. ``blocked``
     is empty while messages flow, or will within seconds.
     """
     found = await services.strict_orders.of(code)
@@ -49,10 +49,10 @@ async def get_strict_order(code: Code, services: ServicesDep, principal: Reader)
 async def abandon_group(
     code: Code, body: AbandonBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> AbandonedView:
-    """Have nobody wait for what a group of brokers still holds, which is lost for good; a dry run says what it costs.
+    """Abandon a group of brokers: its remaining messages are lost permanently; a dry run returns the cost.
 
-    409 for the group that takes messages now, and for one that answers, or that the process that is asked does not
-    know, unless ``force`` or the group lost its disks; 404 for one that has nothing to be read. If the group comes
+    409 for the group that takes messages now, and for one that answers, or that is not configured at the process that
+    is asked, unless ``force`` or the group lost its disks; 404 for one that has nothing to be read. If the group comes
     back, what it holds is sent again behind all others. Pending messages that it took can be resent from then on.
     """
     orders = services.strict_orders
@@ -83,7 +83,7 @@ async def abandon_group(
 async def release_strict_producer(
     code: Code, body: ReleaseProducerBody, services: ServicesDep, noting: NotingDep, principal: Configurer
 ) -> ReleasedProducerView:
-    """Let others send to a destination that a producer has for itself; a dry run says what it costs.
+    """End a producer's exclusive sending to a destination; a dry run returns the cost.
 
     What that producer's spool still has is refused from then on. 404 when no producer has it.
     """
@@ -101,7 +101,7 @@ async def release_strict_producer(
 
 
 def _abandoned(code: str, seen: Segment, chain: Chain) -> Chain:
-    """Return the chain without a segment that was seen; another one of that group is not what was decided about."""
+    """Return the chain without a segment; raise ``Conflict`` if its group has another one by now."""
     if segment_of(code, chain, seen.group).epoch != seen.epoch:
         raise _changed(code)
     return abandon(code, chain, seen.group)
@@ -121,7 +121,7 @@ def _changed(code: str) -> Conflict:
 
 
 def _check_lost(orders: StrictOrders, destination: Destination, name: str) -> None:
-    """Raise ``Conflict`` for a group that can be read, or of which this process cannot say that it cannot."""
+    """Raise ``Conflict`` unless this process is certain that a group cannot be read."""
     group = orders.group(destination, name)
     if group is None:
         raise Conflict(

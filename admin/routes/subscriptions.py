@@ -31,7 +31,7 @@ router = APIRouter(prefix="/destinations/{code}/subscriptions", tags=["subscript
 
 @router.get("")
 async def list_subscriptions(code: Code, services: ServicesDep, principal: Reader) -> Listing[SubscriptionView]:
-    """Return a destination's subscriptions by name; values of their headers are ``***`` but for who may set them."""
+    """Return a destination's subscriptions by name; header values are ``***`` unless the caller may set them."""
     registry = services.context.registry
     registry.destination(code)
     found = sorted(registry.catalog.of(code), key=lambda subscription: subscription.name)
@@ -51,7 +51,7 @@ async def get_subscription(code: Code, name: str, services: ServicesDep, princip
 async def put_subscription(
     code: Code, name: str, body: SubscriptionBody, services: ServicesDep, noting: NotingDep, _: Configurer
 ) -> SubscriptionView:
-    """Make or replace a subscription; answers once its queue is there. The secret is shown once, when it was made."""
+    """Create or replace a subscription; answers once its queue exists. A new secret is shown once."""
     if body.name:
         _check_name(body, name)
     registry = services.context.registry

@@ -1,4 +1,4 @@
-"""The route that tells what the messages of a search have in common, and when they were made."""
+"""The route of summaries: values that messages of a search have in common, and the times of these messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ASKED_BY: Final = {
 async def summarize_messages(
     services: ServicesDep, _: Reader, masks: MasksDep, query: Annotated[SelectionQuery, Query()]
 ) -> SummaryView:
-    """Return how many messages a search finds, when they were made, and what many of them have in common.
+    """Return the number of messages that a search finds, their times, and values that many of them share.
 
     The newest 5,000 are looked at, and for a second: `searched` says down to where, as that of a search does. `periods`
     count messages by state, that of the deliveries which the filters ask for where they ask for some, else the worst;

@@ -1,4 +1,4 @@
-"""The route that tells how far a destination has switched from one transport to another."""
+"""The route of a destination's transports, and of its progress in a switch from one to another."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def _dispatchers(services: AdminServices) -> list[Answer]:
 
 
 def _queued(code: str, answers: Sequence[Answer]) -> dict[str, tuple[int, int | None]] | None:
-    """Return what the direct queues of all dispatchers hold, by subscription; None when one of them does not say."""
+    """Return the backlog of the direct queues of all dispatchers, by subscription; None if one does not report."""
     found: dict[str, tuple[int, int | None]] = {}
     for answer in answers:
         if answer.report is None:

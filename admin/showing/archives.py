@@ -1,4 +1,4 @@
-"""The partitions that were archived and dropped: who looks for a message of one is told where the archive is."""
+"""The partitions that were archived and dropped: searches for their messages name the archive."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ class Causes:
         self._told = CachedCall(self._ask, context.clock, least=0.5)
 
     async def of(self, trace: Trace) -> Mapping[str, Cause]:
-        """Return why each unfinished delivery is not in flight, by subscription; what is not known is left out.
+        """Return why each unfinished delivery is not in flight, by subscription; unknown causes are left out.
 
-        Of those that are dead, what holds up its key is told too.
+        A dead delivery is included if it holds up its key.
 
         Takes as long as the dispatchers take to answer, 2 s at most.
         """
@@ -70,7 +70,7 @@ class Causes:
         return blocks() if status is Status.DEAD else behind(first[0].message_id)
 
     async def _unread(self, destination: Destination | None, name: str) -> Cause | None:
-        """Return the cause of a delivery in a strict order of which nobody can read what comes first."""
+        """Return the cause of a delivery in a strict order whose earlier messages cannot be read."""
         if destination is None or destination.ordering is not Ordering.STRICT:
             return None
         what = await self._strict.held_up(destination.code, name)

@@ -1,4 +1,4 @@
-"""Strictly ordered destinations as the API tells of them."""
+"""Strictly ordered destinations as responses of the API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bus.security.principals import Principal
 
 
 def order_view(orders: StrictOrders, found: StrictOrder, principal: Principal) -> StrictOrderView:
-    """Return a destination as the API tells it, to somebody who may see the whole bus or only that."""
+    """Return a destination as a response of the API, for a principal who may see the whole bus or only that."""
     chain = found.chain or Chain()
     destination = orders.destination(found.code)
     return StrictOrderView(
@@ -115,5 +115,5 @@ def known_sum(waiting: Mapping[str, int | None]) -> int | None:
 
 
 def costs_view(found: Sequence[AnyText]) -> list[CostView]:
-    """Return what a decision costs."""
+    """Return the costs of a decision."""
     return [CostView(what=str(said), what_text=localized_text_of(said)) for said in found]

@@ -63,7 +63,7 @@ def response_view(attempt: Attempt) -> ResponseView:
 
 
 def request_headers(message: Message, subscription: Subscription, attempt: Attempt) -> list[tuple[str, str]]:
-    """Return the headers of an attempt as the dispatcher makes them, with ``(signed)`` for a signature.
+    """Return the headers of an attempt as the dispatcher builds them, with ``(signed)`` for a signature.
 
     The values of a subscription's own constant headers may be credentials, so they are ``***``.
     """

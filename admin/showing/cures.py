@@ -1,4 +1,4 @@
-"""Jobs under way that cure an alarm: a resend or a discard of what the alarm is about."""
+"""Jobs under way that cure an alarm: resends and discards of its deliveries."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Cure(NamedTuple):
 
 
 class Cures:
-    """Knows the jobs that are under way; asked every few seconds by each page that shows alarms."""
+    """Reads the jobs that are under way; each page that shows alarms calls it every few seconds."""
 
     def __init__(self, jobs: JobRepository, clock: Clock) -> None:
         self._jobs = jobs
         self._known = CachedCall(self._read, clock, least=_KNOWN_FOR)
 
     async def under_way(self) -> UnderWay:
-        """Return the jobs that are not over, as they were two seconds ago or so; none while the store is away."""
+        """Return the jobs that are not over, about two seconds old; none while the store is unavailable."""
         return UnderWay(await self._known.value() or [])
 
     async def _read(self) -> list[tuple[Job, Orders]]:

@@ -36,12 +36,12 @@ _COLUMNS: Final = (
 
 
 class Writer(Protocol):
-    """Makes a file of one format; counts what it wrote."""
+    """Writes a file of one format: its start, its rows and its end."""
 
     media_type: ClassVar[str]
 
     def head(self) -> bytes:
-        """Return what the file has before its rows."""
+        """Return the start of the file before its rows."""
         ...
 
     def rows(self, found: Iterable[tuple[Trace, VisibleBody | None]]) -> bytes:
@@ -49,7 +49,7 @@ class Writer(Protocol):
         ...
 
     def tail(self) -> bytes:
-        """Return what the file has after its rows, by which a reader knows that it is whole."""
+        """Return the end of the file after its rows, which proves to a reader that it is complete."""
         ...
 
 
@@ -97,7 +97,7 @@ class NdjsonWriter:
         return b"".join(lines)
 
     def tail(self) -> bytes:
-        """Return the line that makes the file whole."""
+        """Return the last line, which marks the file as complete."""
         return msgspec.json.encode({"complete": True, "count": self._count}) + b"\n"
 
 
@@ -133,7 +133,7 @@ def _seen(seen: VisibleBody) -> dict[str, Any]:
 
 
 def _body(body: bytes) -> dict[str, Any]:
-    """Return a body that is JSON as it stands, on one line, and any other as base64."""
+    """Return a JSON body unchanged but on one line, and any other as base64."""
     try:
         msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -10,7 +10,7 @@ from bus.domain.times import format_time
 
 
 def findings_view(found: Findings) -> FindingsView:
-    """Return all that was told."""
+    """Return all reported findings."""
     return FindingsView(
         norms=norms_view(found.norms) if found.norms.told_at else None,
         proof=proof_view(found.proof) if found.proof.told_at else None,
@@ -18,7 +18,7 @@ def findings_view(found: Findings) -> FindingsView:
 
 
 def norms_view(told: Deviations) -> NormsView:
-    """Return what is outside of its norms."""
+    """Return the metrics outside of their norms."""
     return NormsView(
         until=format_time(told.until),
         told_at=format_time(told.told_at),

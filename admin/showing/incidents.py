@@ -35,7 +35,7 @@ def incident_views(
 
 
 def silence_view(silence: Silence) -> SilenceView:
-    """Return a silence as people read it."""
+    """Return the view of a silence."""
     return SilenceView(
         id=silence.id,
         cause=silence.cause,

@@ -18,7 +18,7 @@ _FIRST_REFUSAL: Final = 400
 
 
 class LookupProxies:
-    """Has a lookup proxy answer what the API of lookup proxies answers."""
+    """Forwards requests to a lookup proxy, and returns its answer."""
 
     def __init__(self, context: Context) -> None:
         self._members = context.members
@@ -50,7 +50,7 @@ class LookupProxies:
         return answer.content
 
     async def _first(self, call: LookupCall) -> bytes:
-        """Return what the first one answers that can be reached; one that may have acted is the last one asked."""
+        """Return the answer of the first reachable one; after one that may have acted no other is asked."""
         failed: BusError = NotFound(
             localized("no lookup proxy is alive; nothing was changed"),
             hint=localized("start one on the store of this bus: {command}", command="bus run lookup"),

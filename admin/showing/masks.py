@@ -1,4 +1,4 @@
-"""Messages whose destination has masking rules, as one reader may see them: all that shows content comes here."""
+"""Masking of messages for one reader, by the rules of their destination: every view of content uses this."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Masks:
         return msgspec.structs.replace(trace, message=message, deliveries=deliveries)
 
     def require_whole(self, destination: str) -> None:
-        """Raise ``AccessDenied`` unless this reader may see everything: required to send on what was read."""
+        """Raise ``AccessDenied`` unless this reader may see everything: required to forward what was read."""
         if self.of(destination):
             raise AccessDenied(
                 localized(

@@ -13,14 +13,14 @@ _KNOWN_FOR: Final = 5.0
 
 
 class Onsets:
-    """Reads the incidents that are open, every few seconds however many ask."""
+    """Reads the open incidents, every few seconds regardless of the number of callers."""
 
     def __init__(self, documents: AlarmDocuments, clock: Clock) -> None:
         self._documents = documents
         self._reading = CachedCall(self._read, clock, least=_KNOWN_FOR)
 
     async def known(self) -> Mapping[str, int]:
-        """Return since when (ms) each alarm lasts, by its key; none while the store is away."""
+        """Return since when (ms) each alarm lasts, by its key; none while the store is unavailable."""
         return await self._reading.value() or {}
 
     async def _read(self) -> Mapping[str, int]:

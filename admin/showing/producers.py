@@ -1,4 +1,4 @@
-"""Producers as all receivers and sweepers together know them."""
+"""Producers, merged from the reports of all receivers and sweepers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SDK: Final = re.compile(r"pier-[a-z]+/([^ ]+) \(host ([^;)]*)")
 
 
 def producers_view(answers: Sequence[Answer], *, source: str | None, limit: int, now: int) -> ProducersView:
-    """Return what processes say of producers: those in whose queues something waits longest first, then the last heard.
+    """Return the producers that processes report: those with the oldest queued message first, then the last seen.
 
     ``now`` is in milliseconds since the epoch.
     """
@@ -47,7 +47,7 @@ def producers_view(answers: Sequence[Answer], *, source: str | None, limit: int,
 
 
 def _merged(answers: Iterable[Answer], now: int) -> list[ProducerView]:
-    """Return each producer once: what is newest of it, and all messages that it sent."""
+    """Return each producer once: its newest report, and the sum of its messages."""
     heard: dict[tuple[str, ...], _Heard] = {}
     seen: list[_Heard] = []
     for answer in answers:
@@ -59,7 +59,7 @@ def _merged(answers: Iterable[Answer], now: int) -> list[ProducerView]:
             name = (one.key, one.source, one.id or one.agent)
             heard[name] = _newer(heard.get(name), (one, node))
     known = {one.id: one for one, _ in heard.values() if one.id}
-    # What a sweeper sees is where it is, and later than what its producer told.
+    # A sweeper sees the queue itself, and later than the last report of its producer.
     paths = {one.id: one for one, _ in seen}
     views = [_view(one, node, paths.get(one.id), now) for one, node in heard.values()]
     views += [_view(one, node, one, now) for one, node in seen if one.id not in known]

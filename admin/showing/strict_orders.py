@@ -1,4 +1,4 @@
-"""Strictly ordered destinations as people see them: their chain, their groups of brokers, and what blocks."""
+"""The state of strictly ordered destinations: their chain, their groups of brokers, and obstacles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_COUNT: Final = 3.0
 
 
 class PendingCount(NamedTuple):
-    """How many deliveries are pending; there may be more unless ``is_complete``."""
+    """The number of pending deliveries; there may be more unless ``is_complete``."""
 
     deliveries: int
     is_complete: bool
@@ -37,11 +37,11 @@ class Place(NamedTuple):
     Attributes
     ----------
     state
-        None where the process that tells this has no such group configured.
+        None where this process has no such group configured.
     has_messages
-        Whether anything of the destination waits there; None where nobody can say.
+        Whether any message of the destination waits there; None where that is unknown.
     is_behind
-        Whether it lacks a queue that the destination needs, as that process knows.
+        Whether it lacks a queue that the destination needs, as this process sees it.
     """
 
     name: str
@@ -69,7 +69,7 @@ class StrictOrder(NamedTuple):
 
 
 class StrictOrders:
-    """Asks the coordinator; of the groups of brokers that this process has it tells what is known here.
+    """Reads chains from the coordinator, and the state of the broker groups that this process has configured.
 
     It never has a group surveyed (`BrokerGroup.standing`): that reads its queues beside those whose work it is.
     """
@@ -110,7 +110,7 @@ class StrictOrders:
         return StrictOrder(code, chain, "", self._places(destination, chain), found)
 
     async def held_up(self, code: str, subscription: str) -> LocalizedText | None:
-        """Return why one subscription of a destination reads nothing; None when it can, or this process cannot tell."""
+        """Return why one subscription of a destination reads nothing; None when it can, or that is unknown."""
         destination = self.destination(code)
         try:
             chain = (await self.documents.read(code)).chain
@@ -125,7 +125,7 @@ class StrictOrders:
     def waiting(self, destination: Destination, segment: Segment) -> dict[str, int | None]:
         """Return how many messages wait on a segment's group, by subscription that has not drained it.
 
-        None where nobody can say, nor what was lost there.
+        None where that is unknown, and for a segment that is lost.
         """
         group = self.group(destination, segment.group) if not segment.is_lost else None
         lags = (group.lags() if group is not None else None) or {}
@@ -181,7 +181,7 @@ class StrictOrders:
         }
 
     def _has_messages(self, destination: Destination, name: str) -> bool | None:
-        """Whether a group holds anything of a destination; None where nobody can say."""
+        """Whether a group holds any message of a destination; None where that is unknown."""
         group = self.group(destination, name)
         lags = group.lags() if group is not None else None
         if lags is None:

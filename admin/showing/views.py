@@ -1,4 +1,4 @@
-"""Traces as people and tools read them (``GET /openapi.json``)."""
+"""Traces as responses of the API (``GET /openapi.json``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PHASES = ("dns", "connect", "tls", "send", "first_byte", "receive")
 
 
 def message_row(trace: Trace) -> MessageRow:
-    """Return a message as it stands in a list."""
+    """Return the row of a message in a list."""
     message = trace.message
     return MessageRow(
         id=trace.id,
@@ -59,7 +59,7 @@ def message_row(trace: Trace) -> MessageRow:
 
 
 class Lineage(NamedTuple):
-    """How a message was made by editing, and the links to those that were made of it."""
+    """The edit that created a message, and the links to messages edited from it."""
 
     origin: Link | None
     edits: Sequence[Link]
@@ -139,7 +139,7 @@ def _hops_view(hops: Sequence[Hop]) -> list[HopView]:
 
 
 def edit_view(message_id: str, link: Link | None) -> EditView:
-    """Return the other message of an edit; with who made it and why, as long as the link is kept."""
+    """Return the other message of an edit, with its author and reason as long as the link is kept."""
     return EditView(
         id=message_id,
         by=link.by if link else None,
@@ -149,7 +149,7 @@ def edit_view(message_id: str, link: Link | None) -> EditView:
 
 
 def origin_view(message: Message | None, link: Link | None) -> EditView | None:
-    """Return the message that this one was made of by editing; None if it was not."""
+    """Return the message that this one was edited from; None if it was not."""
     return edit_view(message.edited_from, link) if message is not None and message.edited_from else None
 
 

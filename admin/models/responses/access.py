@@ -20,7 +20,7 @@ class KeyView(View, kw_only=True):
 
 
 class NewKeyView(View, kw_only=True):
-    """An API key that was made; ``key`` is shown once."""
+    """A new API key; ``key`` is shown once."""
 
     id: str | None
     key: str
@@ -43,13 +43,13 @@ class UserView(View, kw_only=True):
 
 
 class NewPasswordView(UserView, kw_only=True):
-    """A user whose password was made now; it is shown once."""
+    """A user with a new password, which is shown once."""
 
     password: str
 
 
 class SessionView(View, kw_only=True):
-    """Who asks, and what they may do; the other fields are null without a session."""
+    """The caller and their rights; the other fields are null without a session."""
 
     kind: str
     name: str
@@ -71,14 +71,14 @@ class LoginMethodView(View, kw_only=True):
 
 
 class LoginMethodsView(View, kw_only=True):
-    """The ways to log in; ``open`` when nobody needs to."""
+    """The ways to log in; ``open`` when no login is needed."""
 
     items: list[LoginMethodView]
     open: bool
 
 
 class OwnerView(View, kw_only=True):
-    """Whose a saved view is."""
+    """The owner of a saved view."""
 
     kind: str
     id: str

@@ -10,10 +10,10 @@ from bus.localized_text import LocalizedText
 
 
 class RaisedView(View, kw_only=True):
-    """An alarm of an incident, and what to do; ``link`` is the path below ``/api/v1`` of what it is about.
+    """An alarm of an incident, and what to do; ``link`` is the path of its subject below ``/api/v1``.
 
     ``over_at`` is when it was over, null while it is not. ``cures`` are the resends and discards under way that take
-    what it is about.
+    its deliveries.
     """
 
     rule: str
@@ -32,7 +32,7 @@ class RaisedView(View, kw_only=True):
 
 
 class AcknowledgedView(View, kw_only=True):
-    """Who has taken an incident on, when, and what that person says."""
+    """The person who acknowledged an incident, the time, and the note."""
 
     by: str
     at: str
@@ -40,7 +40,7 @@ class AcknowledgedView(View, kw_only=True):
 
 
 class ChannelToldView(View, kw_only=True):
-    """What a channel was told last, and when; ``at`` is null for one that is owed it and does not take it."""
+    """The last notification of a channel, and its time; ``at`` is null while the channel has not accepted it."""
 
     channel: str
     at: str | None
@@ -48,9 +48,9 @@ class ChannelToldView(View, kw_only=True):
 
 
 class IncidentView(View, kw_only=True):
-    """What has one cause; ``state`` is open, acknowledged, silenced or closed. The worst alarm comes first.
+    """An incident: the alarms of one cause, the worst first; ``state`` is open, acknowledged, silenced or closed.
 
-    ``left_out`` alarms are not listed, since there are so many.
+    ``left_out`` is the number of alarms that are not listed.
     """
 
     id: str
@@ -66,14 +66,14 @@ class IncidentView(View, kw_only=True):
 
 
 class IncidentsView(View, kw_only=True):
-    """Incidents, those that are open first; ``watched`` is whether a process watches and tells people."""
+    """Incidents, the open ones first; ``watched`` is whether a process watches alarms and sends notifications."""
 
     items: list[IncidentView]
     watched: bool
 
 
 class SilenceView(View, kw_only=True):
-    """Nobody is told of alarms that match until ``until``."""
+    """A silence: alarms that match send no notifications until ``until``."""
 
     id: str
     cause: str
@@ -87,9 +87,9 @@ class SilenceView(View, kw_only=True):
 
 
 class RuleView(View, kw_only=True):
-    """A rule of alarms as it is in force: ``hold`` is how long it lasts before people are told.
+    """A rule of alarms as it is in force: ``hold`` is how long an alarm lasts before it sends notifications.
 
-    ``clear`` is how long it is gone before it is over; ``limit`` null for a rule without one.
+    ``clear`` is how long its condition must be absent before it is over; ``limit`` null for a rule without one.
     """
 
     name: str
@@ -102,7 +102,7 @@ class RuleView(View, kw_only=True):
 
 
 class TrialView(View, kw_only=True):
-    """What came of trying channels: by channel why it did not take it, empty for one that did."""
+    """Results of test notifications: the error by channel, empty for one that accepted it."""
 
     results: dict[str, str]
     result_texts: dict[str, LocalizedText | None] = msgspec.field(default_factory=dict)

@@ -7,14 +7,14 @@ from bus.domain.audit import Change
 
 
 class WhoView(View, kw_only=True):
-    """Who did something, as everybody may know it."""
+    """The kind and the name of a principal, which every reader may see."""
 
     kind: str
     name: str
 
 
 class WhoFromView(WhoView, kw_only=True):
-    """Who did something, and from which address."""
+    """A principal, and the address of the request."""
 
     id: str
     address: str

@@ -8,7 +8,7 @@ from bus.localized_text import LocalizedText
 
 
 class ConditionView(View, kw_only=True):
-    """How a subscription does, and why; ``why`` is empty where there is nothing to say.
+    """The condition of a subscription, and its reason in ``why``, which may be empty.
 
     ``since`` and ``probe_at`` are those of an open breaker. ``waiting`` is what waits on its transports, null where a
     broker cannot say, ``oldest`` since when; ``retrying`` waits for another attempt, ``dead`` died in the last hour:

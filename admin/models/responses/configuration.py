@@ -1,4 +1,4 @@
-"""Destinations, subscriptions, what may be done to them, and whole sets of these."""
+"""Responses about destinations and subscriptions, the actions on them, and whole sets of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DestinationView(View, kw_only=True):
 
     @classmethod
     def of(cls, destination: Destination) -> DestinationView:
-        """Return a destination as people read it."""
+        """Return the response for a destination."""
         return msgspec.convert(DestinationBody.of(destination).model_dump(), cls)
 
 
@@ -51,7 +51,7 @@ class ExponentialView(View, kw_only=True):
 
 
 class AlarmLimitsView(View, kw_only=True):
-    """From where on a subscription is an alarm; null for what the whole bus has."""
+    """Limits above which a subscription raises an alarm; null for the limit of the whole bus."""
 
     backlog: int | None
     age: str | None
@@ -86,7 +86,7 @@ class SubscriptionView(View, kw_only=True):
 
     @classmethod
     def of(cls, subscription: Subscription, *, secret: str | None = None) -> SubscriptionView:
-        """Return a subscription as a principal who may configure it reads it; ``secret`` is one that was made now."""
+        """Return a subscription for a principal who may configure it; ``secret`` is a new one."""
         shown = {
             "secret": secret or ("set" if subscription.secrets else None),
             "paused_reason": subscription.paused_reason,
@@ -95,7 +95,7 @@ class SubscriptionView(View, kw_only=True):
 
 
 class VerdictView(View, kw_only=True):
-    """Whether something may be done now, and if not, why and what to do."""
+    """Whether an action is allowed now, and if not, why and what to do."""
 
     allowed: bool
     why: str
@@ -105,7 +105,7 @@ class VerdictView(View, kw_only=True):
 
 
 class DestinationActionsView(View, kw_only=True):
-    """What may be done to a destination; ``switch`` has a verdict for each transport that it could switch to."""
+    """The actions on a destination; ``switch`` has a verdict for each transport that it could switch to."""
 
     change: VerdictView
     pause: VerdictView
@@ -116,7 +116,7 @@ class DestinationActionsView(View, kw_only=True):
 
 
 class SubscriptionActionsView(View, kw_only=True):
-    """What may be done to a subscription."""
+    """The actions on a subscription."""
 
     change: VerdictView
     pause: VerdictView
@@ -128,7 +128,7 @@ class SubscriptionActionsView(View, kw_only=True):
 
 
 class TransportLineView(View, kw_only=True):
-    """What waits on a transport for one subscription; null where that is not known."""
+    """The backlog on a transport for one subscription; null where that is unknown."""
 
     subscription: str
     waiting: int | None
@@ -159,7 +159,7 @@ class ReceiverView(View, kw_only=True):
 
 
 class ReceiversView(View, kw_only=True):
-    """How many receivers there are; ``items`` for those who may see the whole bus."""
+    """The number of receivers; ``items`` only for callers who may see the whole bus."""
 
     alive: int
     confirmed: int
@@ -167,7 +167,7 @@ class ReceiversView(View, kw_only=True):
 
 
 class TransportsView(Listing[TransportView], kw_only=True):
-    """How far a destination has switched from one transport to another."""
+    """The transports of a destination, and the progress of its switch from one to another."""
 
     transport: TransportName
     since: str | None
@@ -177,7 +177,7 @@ class TransportsView(Listing[TransportView], kw_only=True):
 
 
 class StepView(View, kw_only=True):
-    """One resource that a set made, changed or removed; ``waiting`` is how many messages a removal drops."""
+    """One resource that a set created, changed or removed; ``waiting`` is how many messages a removal drops."""
 
     change: str
     resource: str
@@ -186,7 +186,7 @@ class StepView(View, kw_only=True):
 
 
 class ConfigurationPutView(View, kw_only=True):
-    """What putting a whole set changed; ``secrets`` that were made are shown once."""
+    """The changes by a whole set; new ``secrets`` are shown only here."""
 
     version: int
     dry_run: bool
@@ -195,7 +195,7 @@ class ConfigurationPutView(View, kw_only=True):
 
 
 class ConfigurationView(View, kw_only=True):
-    """All that may be configured as one set; what has its default is left out."""
+    """The whole configuration as one set, without values that are the default."""
 
     version: int
     destinations: list[dict[str, Any]]

@@ -19,9 +19,9 @@ class DeviationView(View, kw_only=True):
 
 
 class NormsView(View, kw_only=True):
-    """What is outside of its norms up to ``until``, the first of ``count``; who told it, and when.
+    """The first of ``count`` metrics outside of their norms up to ``until``; who reported them, and when.
 
-    After three hours without news it is taken to be over.
+    After three hours without a new report they are treated as over.
     """
 
     until: str
@@ -32,7 +32,7 @@ class NormsView(View, kw_only=True):
 
 
 class ShortfallView(View, kw_only=True):
-    """How many deliveries of a subscription are missing, or contradicted; ``since`` and ``until`` are of their ids."""
+    """Counts of missing and contradicted deliveries of a subscription; ``since`` and ``until`` are of their ids."""
 
     destination: str
     subscription: str
@@ -43,7 +43,7 @@ class ShortfallView(View, kw_only=True):
 
 
 class ProofView(View, kw_only=True):
-    """What proofs found: the last one, of the range that it names, and those before it of what it does not cover."""
+    """Findings of proofs: of the last one for its range, and of earlier ones for messages outside of that range."""
 
     checked: str
     since: str | None
@@ -57,7 +57,7 @@ class ProofView(View, kw_only=True):
 
 
 class FindingsView(View, kw_only=True):
-    """What was told last; null for what nobody told."""
+    """The last reported findings; null for those that were never reported."""
 
     norms: NormsView | None
     proof: ProofView | None

@@ -1,4 +1,4 @@
-"""Topics of NSQ that move between clusters, as lookup proxies tell of them."""
+"""Responses about NSQ topics that move between clusters, as lookup proxies report them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TakenView(View, kw_only=True):
 
 
 class ClusterSeenView(View, kw_only=True):
-    """The topic in one cluster: what waits, who is connected, and for how many seconds nobody wrote; null: unknown."""
+    """The topic in one cluster: its depth, its clients, and the seconds since the last write; null: unknown."""
 
     cluster: str
     exists: bool
@@ -35,7 +35,7 @@ class ClusterSeenView(View, kw_only=True):
 
 
 class EvidenceView(View, kw_only=True):
-    """What the proxy that answers has seen last."""
+    """The last observation of the proxy that answers."""
 
     source: ClusterSeenView
     target: ClusterSeenView
@@ -43,7 +43,7 @@ class EvidenceView(View, kw_only=True):
 
 
 class MigrationView(View, kw_only=True):
-    """One migration: where it is and since when, what it waits for, and what is seen of both clusters.
+    """One migration: its step and since when, the evidence that it waits for, and the state of both clusters.
 
     ``steps`` are those of the way there, ``history`` those that were taken. ``producers_stopped_ms`` is for how long
     producers were, or are, stopped. ``in_file`` says that the configuration of every proxy gives its last route.

@@ -10,7 +10,7 @@ from bus.localized_text import LocalizedText
 
 
 class MessageRow(View, kw_only=True):
-    """A message as it stands in a list; ``delivered`` of its ``subscriptions`` have it."""
+    """A message in a list; ``delivered`` of its ``subscriptions`` have it."""
 
     id: str
     destination: str
@@ -95,7 +95,7 @@ class AttemptView(View, kw_only=True):
 
 
 class ResendOfView(View, kw_only=True):
-    """A resend of one delivery; ``job`` is null when no job made it, as for an edit."""
+    """A resend of one delivery; ``job`` is null without a job, as for an edit."""
 
     generation: int
     job: str | None
@@ -105,7 +105,7 @@ class ResendOfView(View, kw_only=True):
 
 
 class CauseView(View, kw_only=True):
-    """Why a delivery is not in flight now."""
+    """The reason why a delivery is not in flight."""
 
     cause: str
     what: str
@@ -161,7 +161,7 @@ class ReplayView(View, kw_only=True):
 
 
 class TraceView(MessageRow, kw_only=True):
-    """The whole life of a message; ``message`` is left out before it arrived, ``reason`` unless nobody takes it."""
+    """The whole life of a message; ``message`` is left out before it arrived, ``reason`` if it has a subscriber."""
 
     message: MessageView | msgspec.UnsetType = msgspec.UNSET
     reason: str | msgspec.UnsetType = msgspec.UNSET
@@ -195,7 +195,7 @@ class RequestView(View, kw_only=True):
 
 
 class ResponseView(View, kw_only=True):
-    """What came back; of the body the part that is kept, of failures only."""
+    """The response of a subscriber; the body is stored in part, and of failures only."""
 
     status_code: int | None
     error: str | None
@@ -216,7 +216,7 @@ class SentAttemptView(View, kw_only=True):
 
 
 class PrettyView(View, kw_only=True):
-    """A body as text to read; ``json`` says whether it is JSON, and ``text`` is null where it is no text."""
+    """A body as text; ``json`` is whether it is JSON, and ``text`` is null where it is no text."""
 
     json: bool
     text: str | None
@@ -231,7 +231,7 @@ class ResentView(View, kw_only=True):
 
 
 class EditedView(View, kw_only=True):
-    """A message that was made of another."""
+    """A message that was created from another."""
 
     id: str
     edited_from: str

@@ -1,4 +1,4 @@
-"""Processes with their permits and queues, spools, clusters, health, partitions and secrets."""
+"""Responses about processes with their slots and queues, spools, clusters, health, partitions and secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bus.localized_text import LocalizedText
 
 
 class TroubleView(View, kw_only=True):
-    """What is wrong with a part of a process."""
+    """A problem of a part of a process."""
 
     name: str
     detail: str
@@ -18,7 +18,7 @@ class TroubleView(View, kw_only=True):
 
 
 class PermitsView(View, kw_only=True):
-    """The permits of a dispatcher: in use, and its share of all."""
+    """Slots of the concurrency limit at a dispatcher: those in use, and its share of all."""
 
     in_use: int
     share: int
@@ -26,7 +26,7 @@ class PermitsView(View, kw_only=True):
 
 
 class ProcessStateView(View, kw_only=True):
-    """One process as it says it is; ``permits`` of a dispatcher that answers."""
+    """The status that one process reports; ``permits`` of a dispatcher that answers."""
 
     owner: str
     node: str
@@ -48,7 +48,7 @@ class ProcessStateView(View, kw_only=True):
 
 
 class ProcessView(ProcessStateView, kw_only=True):
-    """A process in the list of all; ``orphans`` is how many a sweeper sees."""
+    """A process in the list of all; ``orphans`` is the number that a sweeper sees."""
 
     orphans: int
 
@@ -60,7 +60,7 @@ class ProcessesView(Listing[ProcessView], kw_only=True):
 
 
 class WorkerView(View, kw_only=True):
-    """The permits of one subscription at a dispatcher."""
+    """The slots of one subscription at a dispatcher."""
 
     destination: str
     subscription: str
@@ -71,7 +71,7 @@ class WorkerView(View, kw_only=True):
 
 
 class LaneView(View, kw_only=True):
-    """What waits in one lane of a queue for one consumer."""
+    """The records of one stream of a queue that wait for one consumer."""
 
     spool: str
     lane: str
@@ -92,7 +92,7 @@ class BreakerView(View, kw_only=True):
 
 
 class OrphanView(View, kw_only=True):
-    """A local queue whose process is gone."""
+    """A local queue whose process has ended."""
 
     directory: str
     kind: str
@@ -103,7 +103,7 @@ class OrphanView(View, kw_only=True):
 
 
 class ProcessDetailsView(ProcessStateView, kw_only=True):
-    """A process, its permits, queues, breakers and orphans, the busiest first: null when it does not answer."""
+    """A process, its slots, queues, breakers and orphans, the busiest first; null when it does not answer."""
 
     couriers: list[WorkerView] | None = None
     lanes: list[LaneView] | None = None
@@ -114,14 +114,14 @@ class ProcessDetailsView(ProcessStateView, kw_only=True):
 
 
 class FoundOrphanView(OrphanView, kw_only=True):
-    """A local queue whose process is gone, and the sweeper that sees it."""
+    """A local queue whose process has ended, and the sweeper that sees it."""
 
     owner: str
     node: str
 
 
 class WatchView(View, kw_only=True):
-    """A sweeper, and the directories that it looks at."""
+    """A sweeper, and the directories that it watches."""
 
     owner: str
     node: str
@@ -132,20 +132,20 @@ class WatchView(View, kw_only=True):
 
 
 class OrphansView(Listing[FoundOrphanView], kw_only=True):
-    """The local queues whose process is gone, as the sweepers see them."""
+    """The local queues whose process has ended, as the sweepers see them."""
 
     watched: list[WatchView]
 
 
 class DueTotalsView(View, kw_only=True):
-    """How much waits for another attempt, and how much of it is due."""
+    """Counts of deliveries that wait for another attempt, and of those that are due."""
 
     waiting: int
     due: int
 
 
 class DueView(View, kw_only=True):
-    """What waits for another attempt for one subscription; without a subscription, messages to be published later."""
+    """Deliveries of one subscription that wait for another attempt; without a subscription, messages for later."""
 
     destination: str
     subscription: str | None
@@ -155,13 +155,13 @@ class DueView(View, kw_only=True):
 
 
 class CompensationsView(Listing[DueView], kw_only=True):
-    """What waits for another attempt, the most first."""
+    """Deliveries that wait for another attempt, by subscription, the most first."""
 
     totals: DueTotalsView
 
 
 class ConsumerView(View, kw_only=True):
-    """How far one consumer of a queue is behind."""
+    """The backlog of one consumer of a queue."""
 
     lane: str
     consumer: str
@@ -199,7 +199,7 @@ class ClustersView(Listing[ClusterView], kw_only=True):
 
 
 class CheckView(View, kw_only=True):
-    """Whether one part is well."""
+    """The health of one part."""
 
     name: str
     ok: bool
@@ -207,7 +207,7 @@ class CheckView(View, kw_only=True):
 
 
 class HealthView(View, kw_only=True):
-    """What is well and what is not: ``status`` is ``ok`` or ``degraded``."""
+    """The health of a process and its parts: ``status`` is ``ok`` or ``degraded``."""
 
     status: str
     node: str
@@ -222,7 +222,7 @@ class DroppedView(View, kw_only=True):
 
 
 class StaleView(View, kw_only=True):
-    """How many subscriptions have a secret that is not sealed with the current key, and how many were resealed."""
+    """Counts of subscriptions whose secret is not sealed with the current key, and of those resealed."""
 
     resealed: int | msgspec.UnsetType = msgspec.UNSET
     stale: int

@@ -21,13 +21,13 @@ class HeldKeyView(View, kw_only=True):
 
 
 class DecidedView(View, kw_only=True):
-    """What a person has decided about: the message that held up a key."""
+    """The message that held up a key, and that a person decided about."""
 
     key: str
     message_id: str
 
 
 class ReleasedView(View, kw_only=True):
-    """Which tasks of an order that a process kept which is gone are free for others."""
+    """The tasks of an order that are free for other processes, since their process has ended."""
 
     released: list[Task]

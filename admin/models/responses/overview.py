@@ -29,7 +29,7 @@ class NowView(RatesView, kw_only=True):
 
 
 class WaitingView(RatesView, kw_only=True):
-    """What waits for one destination or subscription, with its rates."""
+    """The backlog of one destination or subscription, with its rates."""
 
     backlog: int | None
     retrying: int | None
@@ -37,7 +37,7 @@ class WaitingView(RatesView, kw_only=True):
 
 
 class BusyDestinationView(WaitingView, kw_only=True):
-    """How one destination does; ``state`` is the worst of its subscriptions', null when there are none."""
+    """The condition of one destination; ``state`` is the worst of its subscriptions', null when there are none."""
 
     destination: str
     transport: str
@@ -49,7 +49,7 @@ class BusyDestinationView(WaitingView, kw_only=True):
 
 
 class BusySubscriptionView(WaitingView, kw_only=True):
-    """How one subscription does."""
+    """The condition of one subscription."""
 
     destination: str
     subscription: str
@@ -58,14 +58,14 @@ class BusySubscriptionView(WaitingView, kw_only=True):
 
 
 class LeftOutView(View, kw_only=True):
-    """How many destinations and subscriptions are not shown."""
+    """The numbers of destinations and subscriptions that are not shown."""
 
     destinations: int
     subscriptions: int
 
 
 class OpenBreakerView(View, kw_only=True):
-    """A breaker that is not closed; ``answered`` is what the subscriber said last."""
+    """A breaker that is not closed; ``answered`` is the last response of the subscriber."""
 
     destination: str
     subscription: str
@@ -77,10 +77,10 @@ class OpenBreakerView(View, kw_only=True):
 
 
 class AlarmView(View, kw_only=True):
-    """What needs a person, and what to do; ``link`` is the path below ``/api/v1`` of what it is about.
+    """An alarm, which a person has to react to, and what to do; ``link`` is the path of its subject below ``/api/v1``.
 
-    Alarms of one ``cause`` follow from one another. ``cures`` are the resends and discards under way that take what it
-    is about.
+    Alarms of one ``cause`` follow from one another. ``cures`` are the resends and discards under way that take its
+    deliveries.
     """
 
     severity: str
@@ -135,7 +135,7 @@ class DegradedView(View, kw_only=True):
 
 
 class OverviewView(View, kw_only=True):
-    """How the bus is now."""
+    """The current state of the bus."""
 
     at: str
     now: NowView | None

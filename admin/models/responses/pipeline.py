@@ -7,15 +7,15 @@ from bus.domain.pipelines import Pipeline, ProofReport, RunRequest
 
 
 class WishesView(View, kw_only=True):
-    """What people want of a pipeline and it has not taken yet."""
+    """Requests for runs that the pipeline has not accepted yet."""
 
     wishes: list[RunRequest]
 
 
 class PipelineView(View, kw_only=True):
-    """A pipeline as it told of itself last, and what people want of it; null where none ever told.
+    """The last reported status of a pipeline, and the runs that people request; null before the first report.
 
-    ``heard`` is whether it told of itself in the last half minute.
+    ``heard`` is whether the last report is less than half a minute old.
     """
 
     told_at: str | None

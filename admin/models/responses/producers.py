@@ -7,12 +7,12 @@ from bus.localized_text import LocalizedText
 
 
 class ProducerView(View, kw_only=True):
-    """A producer, as receivers have heard of it, or as a sweeper sees its queue.
+    """A producer, as receivers have seen it, or as a sweeper sees its queue.
 
-    ``agent`` is what it says it is (``User-Agent``), ``version`` and ``host`` are out of that where it is an SDK of the
-    bus. ``queue`` is null for a producer that tells of none; then ``records`` is null too. ``oldest`` is since when the
-    first of them waits. ``last_seen`` and ``key`` are null where only a sweeper sees it, on ``node``, at ``path``.
-    ``messages`` are those since the receivers started that have heard of it.
+    ``agent`` is its ``User-Agent``; ``version`` and ``host`` are taken from that if it is an SDK of the bus. ``queue``
+    is null for a producer that reports none; then ``records`` is null too. ``oldest`` is since when the first of them
+    waits. ``last_seen`` and ``key`` are null where only a sweeper sees it, on ``node``, at ``path``. ``messages`` are
+    those since the start of the receivers that have seen it.
     """
 
     source: str
@@ -30,7 +30,7 @@ class ProducerView(View, kw_only=True):
 
 
 class RefusedView(View, kw_only=True):
-    """Messages of a source to a destination that were refused for good within a day, and what to do.
+    """Messages of a source to a destination that were rejected permanently within a day, and what to do.
 
     ``status`` and ``reason`` are those of the last, ``example`` is its id or its biz id; null where it had neither.
     """
@@ -66,7 +66,7 @@ class TurnedAwayView(View, kw_only=True):
 
 
 class UnheardView(View, kw_only=True):
-    """A receiver that does not answer, so that what it alone knows is missing."""
+    """A receiver that does not answer; producers that only it has seen are missing."""
 
     node: str
     trouble: str
@@ -74,7 +74,7 @@ class UnheardView(View, kw_only=True):
 
 
 class ProducersView(View, kw_only=True):
-    """The producers that the receivers know, ``left_out`` of them not listed."""
+    """The producers that receivers have seen, of which ``left_out`` are not listed."""
 
     items: list[ProducerView]
     left_out: int

@@ -12,7 +12,7 @@ Filter = dict[str, str]
 
 
 class NewFailuresView(View, kw_only=True):
-    """What failed since a job was made that its filter, without an upper time, would take."""
+    """Deliveries that failed since a job was created and match its filter without an upper time."""
 
     count: int
     complete: bool
@@ -53,7 +53,7 @@ class CureView(View, kw_only=True):
 
 
 class PreviewView(View, kw_only=True):
-    """What a dry run counted; ``filter`` takes exactly that."""
+    """The count of a dry run; ``filter`` selects exactly these deliveries."""
 
     count: int
     sample: list[MessageRow]
@@ -63,7 +63,7 @@ class PreviewView(View, kw_only=True):
 
 
 class JobView(View, kw_only=True):
-    """A job that was made; ``rerun_of`` is the one whose items it resends again."""
+    """A new job; ``rerun_of`` is the one whose items it resends again."""
 
     id: str
     rerun_of: str | msgspec.UnsetType = msgspec.UNSET

@@ -23,14 +23,14 @@ class SampleRequestView(SentBodyView, kw_only=True):
 
 
 class SampleResponseView(SentBodyView, kw_only=True):
-    """What was answered."""
+    """The response of a subscriber to a sample."""
 
     status: int
     headers: list[tuple[str, str]]
 
 
 class SampleView(View, kw_only=True):
-    """What was sent and what came of it; ``response`` is null when no answer came, and ``error`` says why."""
+    """The request of a sample and its result; ``response`` is null without an answer, and ``error`` says why."""
 
     id: str
     node: str

@@ -10,7 +10,7 @@ from admin.models.responses.base import View
 
 
 class FiguresView(View, kw_only=True):
-    """What was counted; ``deliveries`` by the status in which they ended."""
+    """Counts of messages; ``deliveries`` by the status in which they ended."""
 
     accepted: int
     deliveries: dict[str, int]
@@ -22,7 +22,7 @@ class FiguresView(View, kw_only=True):
 
 
 class PointView(FiguresView, kw_only=True):
-    """What was counted in the period that begins then."""
+    """Counts of the period that begins at this time."""
 
     at: str
 

@@ -1,4 +1,4 @@
-"""Strictly ordered destinations: their chains of broker groups, and what people decide about them."""
+"""Responses about strictly ordered destinations: their chains of broker groups, and decisions about them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bus.localized_text import LocalizedText
 
 
 class HolderView(View, kw_only=True):
-    """Who alone sends, reads or produces; ``owner`` and ``node`` for those who may see the whole bus.
+    """The only sender, reader or producer; ``owner`` and ``node`` only for callers who may see the whole bus.
 
     ``alive`` is null for a producer, which is no process of the bus.
     """
@@ -20,17 +20,17 @@ class HolderView(View, kw_only=True):
 
 
 class SegmentWaitingView(View, kw_only=True):
-    """What waits in a segment for a subscription that has not drained it; null where nobody can say."""
+    """The messages of a segment that wait for a subscription that has not drained it; null where that is unknown."""
 
     subscription: str
     waiting: int | None
 
 
 class SegmentView(View, kw_only=True):
-    """What a group took while it was the head of the send chain; ``current`` takes messages now.
+    """The messages that a group took as the head of the send chain; a ``current`` segment takes messages now.
 
-    ``since`` is when it became the head, null where an earlier version did not say; ``lost`` is whether the group lost
-    its disks with it.
+    ``since`` is when it became the head, null where an earlier version did not store it; ``lost`` is whether the group
+    lost its disks with it.
     """
 
     group: str
@@ -43,7 +43,7 @@ class SegmentView(View, kw_only=True):
 
 
 class GapView(View, kw_only=True):
-    """What a group had taken, or lost, and a person removed from the chain before all had read it."""
+    """Messages that a group took or lost, and that a person removed from the chain before all had read them."""
 
     group: str
     epoch: int
@@ -51,7 +51,7 @@ class GapView(View, kw_only=True):
 
 
 class GroupView(View, kw_only=True):
-    """A group of brokers, as the process that answers knows it; null for what it does not know.
+    """A group of brokers, as the process that answers sees it; null for all that is unknown to it.
 
     ``behind`` is whether the group lacks a queue that the destination needs.
     """
@@ -66,7 +66,7 @@ class GroupView(View, kw_only=True):
 
 
 class ObstacleView(View, kw_only=True):
-    """What blocks, and what to do."""
+    """An obstacle that blocks messages, and what to do."""
 
     what: str
     what_text: LocalizedText | None
@@ -75,7 +75,7 @@ class ObstacleView(View, kw_only=True):
 
 
 class StrictOrderView(View, kw_only=True):
-    """A strictly ordered destination: who works on it, what takes messages, what is to be read, what blocks.
+    """A strictly ordered destination: its roles, the groups to send to and to read from, and its obstacles.
 
     ``known`` is false while the coordinator does not give the chain; then ``groups`` and ``blocked`` are all there is.
     """
@@ -101,9 +101,9 @@ class CostView(View, kw_only=True):
 
 
 class AbandonedView(View, kw_only=True):
-    """A group that nobody waits for any more, or would not after a dry run, and what that costs.
+    """A group that is abandoned, or would be after a dry run, and the cost of that.
 
-    ``count`` is the sum of what is known to wait; null while some of it is not known.
+    ``count`` is the number of messages that are known to wait; null while a part of it is unknown.
     """
 
     group: str
@@ -115,7 +115,7 @@ class AbandonedView(View, kw_only=True):
 
 
 class ReleasedProducerView(View, kw_only=True):
-    """A producer that does not send alone any more, or would not after a dry run, and what that costs."""
+    """A producer whose exclusive sending ended, or would end after a dry run, and the cost of that."""
 
     producer: HolderView
     dry_run: bool

@@ -10,7 +10,7 @@ from bus.domain.delivery.delivery import Status
 
 
 class PeriodView(View, kw_only=True):
-    """How many messages of each state were made in the period that begins then."""
+    """Counts of messages by state, created in the period that begins at this time."""
 
     at: str
     states: dict[Status, int]

@@ -44,7 +44,7 @@ def url_of(name: str) -> str:
 
 
 class Assets:
-    """Serves files and the login page, to anybody."""
+    """Serves files and the login page without a login."""
 
     def __init__(self, services: AdminServices) -> None:
         self._services = services

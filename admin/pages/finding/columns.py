@@ -1,4 +1,4 @@
-"""The columns of what a search found: which there are, and which of them a viewer wants to see."""
+"""The columns of search results, and the choice of a viewer among them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _CHOICES: Final[dict[str, _Choice]] = {
 
 
 def chosen(viewer: Viewer) -> list[str]:
-    """Return the names of the columns that a viewer wants to see, in their order."""
+    """Return the names of the columns that a viewer has chosen, in their order."""
     wanted = viewer.columns.split(".")
     found = [name for name in _CHOICES if name in wanted]
     return found or [name for name, choice in _CHOICES.items() if choice.is_usual]
 
 
 def columns(viewer: Viewer, names: list[str]) -> list[Column]:
-    """Return columns by which whoever looks can sort."""
+    """Return columns that the viewer can sort by."""
     choices = ((name, _CHOICES[name]) for name in names)
     return [Column(name, viewer.t(one.title), is_number=one.is_number, sorts=True) for name, one in choices]
 

@@ -90,7 +90,7 @@ def is_plain(viewer: Viewer, filters: Filters) -> bool:
 
 
 def local(viewer: Viewer, time: str) -> str:
-    """Return a time for a field of a form, in the viewer's zone; what is no time stays as it is."""
+    """Return a time for a field of a form, in the viewer's zone; any other text stays as it is."""
     moment = _parsed(time)
     if moment is None or moment.tzinfo is None:
         return time
@@ -117,5 +117,5 @@ def _parsed(text: str) -> datetime | None:
 
 
 def title_of(viewer: Viewer, name: str) -> str:
-    """Return what a condition is called."""
+    """Return the label of a condition."""
     return viewer.t(NAMES[name] if name in NAMES else _TITLES[name])

@@ -1,4 +1,4 @@
-"""The search form: plain HTML, sent as a URL, so that a search can be bookmarked, shared and gone back to."""
+"""The search form: plain HTML, sent as a URL, so that a search can be bookmarked, shared and reopened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACEHOLDERS: Final = {
 
 
 class Form:
-    """The fields of one search; ``trouble`` is what the API found wrong with one of them."""
+    """The fields of one search; ``trouble`` is the error that the API returned for one of them."""
 
     def __init__(self, viewer: Viewer, filters: Filters, trouble: ApiError | None) -> None:
         self._viewer = viewer

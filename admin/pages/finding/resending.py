@@ -29,14 +29,14 @@ Answer = TypeVar("Answer")
 
 
 class MessageResender:
-    """Resends messages, one request after the other: what one is refused takes nothing from the others.
+    """Resends messages, one request after the other; a refused one does not stop the others.
 
     Attributes
     ----------
     jobs
-        The jobs that were made, each with what it is of.
+        The jobs that were created, each with its subject.
     refused
-        Why others were not: once the API fails, the rest are not tried.
+        The errors of those that were refused. Once the API fails, the rest are not tried.
     """
 
     def __init__(self, viewer: Viewer, reason: str) -> None:
@@ -75,7 +75,7 @@ class MessageResender:
         return await self._tried(name, sent_again(self._viewer, path, {**body, "reason": self._reason}))
 
     async def _tried(self, name: str, asking: Coroutine[object, object, Answer]) -> Answer | None:
-        """Return the answer; None where it is refused, or not wanted."""
+        """Return the answer; None where the API refuses, or the user cancels."""
         if self._failure is not None:
             asking.close()
             self.refused.append((name, self._failure))
@@ -92,7 +92,7 @@ class MessageResender:
 
 
 class TickedResend:
-    """Asks how ticked messages are to be resent, does it, and shows below ``said`` what becomes of them."""
+    """Asks how to resend ticked messages, resends them, and shows the results below ``said``."""
 
     def __init__(self, viewer: Viewer, said: ui.element) -> None:
         self._viewer = viewer

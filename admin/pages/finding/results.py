@@ -171,7 +171,7 @@ def status_cell(viewer: Viewer, item: MessageRow) -> Cell:
 
 
 def next_try(viewer: Viewer, item: MessageRow) -> str:
-    """Return the number of the attempt made last and when the next one is due; empty where there is none."""
+    """Return the number of the last attempt, and when the next one is due; empty where there is none."""
     made, due = item.attempts, item.next_attempt_at
     if item.status != Status.RETRYING:
         return ""

@@ -39,7 +39,7 @@ class ActivityPart:
         self._section = Section(viewer, t("Latest attempts"), columns, narrow=True)
 
     async def follow(self) -> None:
-        """Show what goes on now, and from then on."""
+        """Show the current activity, and update it from then on."""
         await self._look()
         ui.timer(EVERY, patient(self._viewer, self._look), immediate=False)
 

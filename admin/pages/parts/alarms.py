@@ -41,7 +41,7 @@ def place_of(path: str) -> str:
 
 
 class Alarms:
-    """A list that is drawn anew when it has changed: what has one cause is one entry, and the first few are shown."""
+    """A list of alarms, redrawn when it has changed: an entry for each cause, of which the first few are shown."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer

@@ -14,7 +14,7 @@ from admin.pages.viewer import Viewer
 
 @contextmanager
 def dialog(title: str, *, wide: bool = False) -> Iterator[ui.dialog]:
-    """Open a dialog and yield it, to be filled; once closed it is gone."""
+    """Open a dialog and yield it, to be filled; it is deleted once closed."""
     with ui.dialog() as shown, ui.card().classes(f"pier-ask{' pier-ask-wide' if wide else ''}"):
         shown.props["aria-label"] = title
         tag("h2", "pier-bidi", title)

@@ -50,7 +50,7 @@ OTHER: Final = N_("did")
 
 
 def deed_of(method: str, resource: str) -> str:
-    """Return the verb, in English, to be translated; a path below ``/api/v1`` says what a POST does."""
+    """Return the verb of a request, in English, to be translated; of a POST the path below ``/api/v1`` decides."""
     if method != "POST":
         return _BY_METHOD.get(method, OTHER)
     end = resource.rpartition("/")[2]

@@ -17,7 +17,7 @@ def button(
 ) -> ui.button:
     """Return a button; ``kind`` is plain, primary or danger. It is disabled while its action runs.
 
-    ``disabled_because`` disables it and says why to whoever points at it.
+    ``disabled_because`` disables it, and is shown as the reason to a user who points at it.
     """
 
     async def act() -> None:

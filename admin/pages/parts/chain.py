@@ -32,14 +32,14 @@ _LONGEST_REASON: Final = 1000
 
 
 class _Decision(NamedTuple):
-    """What a person is asked about.
+    """A decision that a dialog asks for.
 
     Attributes
     ----------
     deed
-        What the button says.
+        The label of the button.
     typed
-        What must be typed first.
+        The text that must be typed first.
     path, body
         The request that takes the decision, but for the reason.
     """
@@ -187,7 +187,7 @@ class ChainPicture:
         return await self._viewer.api.post(decision.path, {**decision.body, "dry_run": True})
 
     def _ask(self, decision: _Decision, costs: list[CostView]) -> None:
-        """Say what a decision costs, and take it once a reason is given and a name typed."""
+        """Show the cost of a decision, and send it once a reason is given and a name typed."""
         viewer, t, typed = self._viewer, self._viewer.t, decision.typed
         with self._asking, dialog(decision.title) as asking:
             tag("p", "", decision.said)

@@ -1,4 +1,4 @@
-"""Charts over time; whoever cannot see one has its figures as a table."""
+"""Charts over time, each with its figures as a table for users who cannot see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS: Final = {"in": "#4d82ff", "good": "#1fa463", "bad": "#e0474f", "warn": 
 
 
 class Line(NamedTuple):
-    """What is drawn of each point: its name, its value, and its colour; ``is_area`` fills below it.
+    """One line of a chart: its name, its value at a point, and its colour; ``is_area`` fills below it.
 
     ``nothing`` is the value of a period without figures: 0 for a count, None for a rate or a time.
     """
@@ -35,7 +35,7 @@ class Line(NamedTuple):
 
 
 class Chart:
-    """Lines over one span of time, which can be drawn anew in place; ``is_of_times`` of values in milliseconds."""
+    """Lines over one span of time, which can be redrawn in place; ``is_of_times`` of values in milliseconds."""
 
     def __init__(self, viewer: Viewer, title: str, lines: Sequence[Line], *, is_of_times: bool = False) -> None:
         self._viewer = viewer
@@ -112,5 +112,5 @@ def _series(line: Line) -> Options:
 
 
 def _times(viewer: Viewer, span: SpanView) -> list[tuple[str, str]]:
-    """Return the beginnings of all periods of a span, as the API writes them and as the axis does."""
+    """Return the beginnings of all periods of a span, in the format of the API and of the axis."""
     return viewer.periods(span.since, span.until, span.step_seconds)

@@ -14,7 +14,7 @@ from bus.security.keys import Action
 
 
 async def clusters(viewer: Viewer) -> None:
-    """Show the clusters, with buttons to prefer one for those who may; nothing where there are no clusters."""
+    """Show the clusters, with buttons to prefer one if the viewer may; nothing where there are no clusters."""
     t = viewer.t
     found = await viewer.api.get("/clusters", ClustersView)
     if not found.items:

@@ -57,7 +57,7 @@ def worst(states: Iterable[State]) -> State | None:
 
 
 def condition_badge(viewer: Viewer, state: State | None) -> Cell:
-    """Return a cell with a state; None for a destination that nobody takes from."""
+    """Return a cell with a state; None for a destination without subscriptions."""
     if state is None:
         return badge(viewer.t("nobody takes from it"), "wait")
     look = _LOOKS[state]
@@ -65,7 +65,7 @@ def condition_badge(viewer: Viewer, state: State | None) -> Cell:
 
 
 class ConditionCard:
-    """The card that says how a subscription does; it follows the bus. ``has_failures`` adds a link to what fails."""
+    """The card with the condition of a subscription, kept up to date. ``has_failures`` links to its failures."""
 
     def __init__(self, viewer: Viewer, code: str, name: str, *, has_failures: bool = True) -> None:
         self._viewer = viewer
@@ -75,7 +75,7 @@ class ConditionCard:
             self._shown = LivePart(self._draw)
 
     async def follow(self) -> None:
-        """Show how it does now, and from then on."""
+        """Show the current condition, and update it from then on."""
         await self._look()
         ui.timer(EVERY, patient(self._viewer, self._look), immediate=False)
 

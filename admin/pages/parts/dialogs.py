@@ -12,14 +12,14 @@ from admin.pages.viewer import Viewer
 async def confirmed(
     viewer: Viewer, title: str, text: str, *, action: str, typed: str = "", danger: bool = True
 ) -> bool:
-    """Ask before something is done; whether it is to be done.
+    """Ask the user to confirm an action; return whether it is confirmed.
 
     Parameters
     ----------
     action
-        What the button says: the deed, not “OK”.
+        The label of the button: names the action, not “OK”.
     typed
-        What must be typed first, empty for nothing.
+        The text that must be typed first; empty for none.
     """
     t = viewer.t
     with ui.dialog() as dialog, ui.card():

@@ -1,4 +1,4 @@
-"""Deliveries that fail alike: where their page is, and what it says of them."""
+"""Deliveries with the same failure: the URL of their page, and its texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def group_href(selection: Mapping[str, str]) -> str:
 
 
 def resend_href(selection: Mapping[str, str]) -> str:
-    """Return the URL of the page that resends what a selection has."""
+    """Return the URL of the page that resends the deliveries of a selection."""
     return f"/admin/resends/new?{as_query(selection)}"
 
 

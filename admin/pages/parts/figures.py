@@ -1,4 +1,4 @@
-"""Figures: counts, rates and sizes as people read them."""
+"""Figures: counts, rates and sizes as text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Figures:
         self._shown: dict[str, tuple[Tag, Tag]] = {}
 
     def update(self, shown: Sequence[tuple[str, str, str]]) -> None:
-        """Show these; a name that is new comes last."""
+        """Show these; a new name is added at the end."""
         for name, value, more in shown:
             if name not in self._shown:
                 with self._holder, tag("div", "pier-figure"):

@@ -37,7 +37,7 @@ def following(viewer: Viewer, look: Callable[[], Awaitable[None]], *, every: flo
 
 
 def patient(viewer: Viewer, look: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    """Return ``look`` for a timer: while the API refuses, a line here says since when and why, without a notification.
+    """Return ``look`` for a timer: while the API fails, a line here shows since when and why, without a notification.
 
     What the page shows stays meanwhile.
     """

@@ -28,7 +28,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def hex_lines(content: bytes) -> str:
-    """Return bytes as people read them: offset, hexadecimal, and what of it is ASCII."""
+    """Return bytes as a hex dump: offset, hexadecimal, and ASCII where printable."""
     lines = []
     for offset in range(0, len(content), 16):
         row = content[offset : offset + 16]

@@ -21,7 +21,7 @@ _LOOK = "outlined dense stack-label"
 
 
 class Form:
-    """Fields by the names that the API knows them by."""
+    """A form: its fields by their names in the API."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer
@@ -53,7 +53,7 @@ class Form:
         return name in self._fields
 
     def value(self, name: str) -> object:
-        """Return what a field has now; None for an empty one."""
+        """Return the current value of a field; None for an empty one."""
         found = self._fields[name].value
         return None if found in ("", None) else found
 
@@ -70,12 +70,12 @@ class Form:
         return True
 
     def fail(self, name: str, why: str) -> None:
-        """Tell at a field what is wrong with its value."""
+        """Show at a field what is wrong with its value."""
         self._fields[name].error = why
         self._fields[name].run_method("focus")
 
     def send(self, text: str, action: Callable[[], Awaitable[None]], *, disabled_because: str = "") -> ui.button:
-        """Add the button that sends the form; what the API refuses is told at the field that it is about."""
+        """Add the button that sends the form; an error of the API is shown at the field that it names."""
 
         async def submit() -> None:
             self._clear()

@@ -1,4 +1,4 @@
-"""The part of a form that says what a user or a key may do."""
+"""The part of a form with the rights of a user or a key."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Grant:
 
 
 async def codes_of(viewer: Viewer) -> list[str]:
-    """Return the codes of all destinations; raises ``ApiError`` for viewers who may not make users and keys."""
+    """Return the codes of all destinations; raises ``ApiError`` for viewers who may not create users and keys."""
     await viewer.api.get("/users", Listing[UserView])
     return [item.code for item in (await viewer.api.get("/destinations", Listing[DestinationView])).items]
 
 
 async def is_last_admin(viewer: Viewer, *, user: str = "", key: str = "") -> bool:
-    """Whether without this user or key nobody is left who may configure the bus over HTTP."""
+    """Whether this user or key is the last that may configure the bus over HTTP."""
     users = (await viewer.api.get("/users", Listing[UserView])).items
     keys = (await viewer.api.get("/keys", Listing[KeyView])).items
     admins = {("user", one.name) for one in users if one.role == Role.ADMIN and not one.blocked}
@@ -72,7 +72,7 @@ async def is_last_admin(viewer: Viewer, *, user: str = "", key: str = "") -> boo
 
 
 def last_admin(viewer: Viewer) -> str:
-    """Return the text that says what it means when no admin is left."""
+    """Return the text about the consequences when no admin is left."""
     return viewer.t(
         "There is no other admin, neither user nor key: afterwards nobody can configure this bus over HTTP. Only who"
         " has its data directory can make another: bus user add NAME --role admin --data DIR"

@@ -1,4 +1,4 @@
-"""Keys of a subscription that are held up, and what a person decides about them."""
+"""Keys of a subscription that are held up, with buttons to resume or skip them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HeldKeys:
         self._section = Section(viewer, t("Keys that are held up"), columns, decide=self._decide)
 
     async def follow(self) -> None:
-        """Show what is held up now, and from then on."""
+        """Show the keys that are held up, and update them from then on."""
         await self._look()
         ui.timer(EVERY, patient(self._viewer, self._look), immediate=False)
 

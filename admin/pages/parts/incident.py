@@ -1,4 +1,4 @@
-"""An incident on a page: what is wrong, what to do, who was told, who has taken it on."""
+"""An incident on a page: what is wrong, what to do, who was notified, who acknowledged it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds and states of jobs, and outcomes of their items, as people read them."""
+"""Texts for kinds and states of jobs, and for outcomes of their items."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ TONES: Final = {
 
 
 def state_of(kind: Kind, state: str) -> str:
-    """Return the state of a job as people read it, in English."""
+    """Return the text for the state of a job, in English."""
     return _DISCARDING if (kind, state) == (Kind.DISCARD, "sending") else _STATES[state]

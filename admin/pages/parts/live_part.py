@@ -1,4 +1,4 @@
-"""Parts of a page that change while somebody looks."""
+"""Parts of a page that update while it is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOTHING: Final = object()
 
 
 class LivePart:
-    """A part that is built anew when what it shows has changed, and left alone as long as it has not."""
+    """A part that is rebuilt when its content has changed, and otherwise left as it is."""
 
     def __init__(self, build: Callable[[Any], object]) -> None:
         self._build = build

@@ -1,4 +1,4 @@
-"""Jobs of the pipeline in words: what they are called, how they ended, what they did."""
+"""Texts for jobs of the pipeline: their names, how they ended, their results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def verdict(viewer: Viewer, run: Run) -> Cell:
 
 
 def did(viewer: Viewer, run: Run) -> str:
-    """Return what a run did, and why it failed."""
+    """Return the result of a run, and why it failed."""
     known = [(name, run.figures[name]) for name in _FIGURES if name in run.figures]
     shown = [viewer.t(_FIGURES[name], count=count(value)) for name, value in known if value or name in _ALWAYS]
     return " · ".join(filter(None, [*shown, run.error, run.hint]))

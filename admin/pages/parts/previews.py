@@ -10,7 +10,7 @@ from admin.pages.viewer import Viewer
 
 
 def tell_extent(viewer: Viewer, found: PreviewView) -> None:
-    """Tell how far the count goes, and when the selection was frozen."""
+    """Show how far the count goes, and when the selection was frozen."""
     t = viewer.t
     if not found.complete:
         since = viewer.time(found.counted_since)

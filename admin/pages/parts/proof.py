@@ -1,4 +1,4 @@
-"""The last proof: its verdict, its sums, its buckets over time, and what it found."""
+"""The last proof: its verdict, its sums, its buckets over time, and its findings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def head(viewer: Viewer, proof: ProofReport) -> ui.element:
 
 
 def body(viewer: Viewer, proof: ProofReport) -> None:
-    """Show what the verdict rests on: buckets over time, each hop, what was found, what processes could not tell."""
+    """Show the evidence of the verdict: buckets over time, hops, findings, and events that were not reported."""
     _buckets(viewer, proof.bars)
     _hops(viewer, proof.hops)
     _found(viewer, proof)

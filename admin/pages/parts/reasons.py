@@ -1,4 +1,4 @@
-"""The field for why something is done, for whoever looks at it later."""
+"""The field for the reason of an action, which later readers see."""
 
 from __future__ import annotations
 

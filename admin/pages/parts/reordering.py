@@ -11,7 +11,7 @@ from admin.pages.viewer import Viewer
 
 
 async def sent_again(viewer: Viewer, path: str, body: Mapping[str, object]) -> ChangeResponse | None:
-    """Have the API send something again; where that breaks a strict order, ask first; None when it is not wanted."""
+    """Resend through the API; ask first where that breaks a strict order; None when the user cancels."""
     t = viewer.t
     try:
         return await viewer.api.post(path, body)

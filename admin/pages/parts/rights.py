@@ -34,7 +34,7 @@ LOGINS: Final[dict[str, str]] = {"password": N_("password"), "oidc": N_("OpenID 
 
 
 def limits(viewer: Viewer, roles: Collection[str], destinations: Sequence[str]) -> str:
-    """Return the destinations that roles are limited to, as people read it."""
+    """Return a text with the destinations that roles are limited to."""
     if not destinations or Role.ADMIN in roles:
         return viewer.t("all")
     return ", ".join(destinations)

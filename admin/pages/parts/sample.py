@@ -1,4 +1,4 @@
-"""Sending one message to a subscriber to see what is sent, and what comes back."""
+"""The form that sends one message to a subscriber, and shows the request and the response."""
 
 from __future__ import annotations
 

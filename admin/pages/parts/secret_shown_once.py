@@ -1,4 +1,4 @@
-"""Secrets that are shown only once: in the page itself, until the viewer has kept them and goes on."""
+"""Secrets that are shown only once: in the page itself, until the viewer has saved them and continues."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def kept(
     closed: str = "",
     is_hashed: bool = True,
 ) -> None:
-    """Show secrets that are never shown again, each with its name, and a link that leads on.
+    """Show secrets that are never shown again, each with its name, and a link to continue.
 
-    ``is_hashed`` says that the bus keeps only hashes of them; else they are encrypted, since it signs with them.
+    ``is_hashed`` is whether the bus stores only hashes of them; else they are encrypted, since it signs with them.
 
-    The page stays when its session ends, as it does once the first user of an open bus is made; ``closed`` says what to
-    do then, and is empty where the session goes on.
+    The page stays when its session ends, as it does once the first user of an open bus is created; ``closed`` says what
+    to do then, and is empty if the session continues.
     """
     t = viewer.t
     with tag("section", "pier-card pier-narrow pier-kept", aria_label=title, role="alert", data_pier_keep=""):

@@ -1,4 +1,4 @@
-"""Rows of a table that a person ticks, and what is done with them."""
+"""Rows of a table that a user ticks, and the action on them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from admin.pages.viewer import Viewer
 
 
 class SelectionBar:
-    """A bar that is there once rows of the table below it are ticked, with what is to be done with them.
+    """A bar that appears once rows of the table below it are ticked, with an action on them.
 
-    ``action`` is what its button says, and ``act`` gets the rows.
+    ``action`` is the label of its button, and ``act`` gets the rows.
     """
 
     def __init__(self, viewer: Viewer, action: str, act: Callable[[Sequence[Row]], Awaitable[None]]) -> None:
@@ -25,7 +25,7 @@ class SelectionBar:
         self._bar.set_visibility(False)
 
     def of(self, shown: Table, by: str) -> None:
-        """Let the rows of a table be ticked; whoever cannot see a row is told it by the text of the column ``by``."""
+        """Let the rows of a table be ticked; the text of the column ``by`` names a row to screen readers."""
         t = self._viewer.t
         shown.set_selection("multiple")
         shown.props["ticking"] = {"all": t("Tick all that are shown"), "one": t("Tick"), "by": by}

@@ -1,4 +1,4 @@
-"""Selections of messages as people read them, and as a URL has them."""
+"""Selections of messages as text, and as the query of a URL."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def selection_of(viewer: Viewer) -> dict[str, str]:
 
 
 def older_than(selection: Mapping[str, str], age: str, now: int) -> dict[str, str]:
-    """Return a selection without what is younger than an age such as ``1h``; an earlier ``to`` of its own stays."""
+    """Return a selection without messages younger than an age such as ``1h``; an earlier ``to`` of its own stays."""
     until = now - parse_duration(age)
     try:
         until = min(until, parse_time(selection["to"]))
@@ -55,7 +55,7 @@ def older_than(selection: Mapping[str, str], age: str, now: int) -> dict[str, st
 
 
 def said(viewer: Viewer, selection: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return each condition: what it is about, and its value."""
+    """Return each condition: its label and its value."""
     return [
         (viewer.t(text), viewer.time(str(selection[name])) if name in _TIMES else str(selection[name]))
         for name, text in NAMES.items()

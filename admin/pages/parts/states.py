@@ -1,4 +1,4 @@
-"""States of messages and deliveries, told by word, sign and colour."""
+"""States of messages and deliveries, shown by word, sign and colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bus.localized_text import N_
 
 
 class StateStyle(NamedTuple):
-    """How a state looks."""
+    """The text, the colour and the sign of a state."""
 
     text: str
     tone: str

@@ -110,7 +110,7 @@ class SummaryPart:
         ]
 
     def _table(self, found: SummaryView) -> None:
-        """Show the periods as a list, for whoever cannot see or point at the chart."""
+        """Show the periods as a list, for users who cannot see or point at the chart."""
         viewer = self._viewer
         with tag("details", "pier-more"):
             tag("summary", "", viewer.t("By time, as a list"))

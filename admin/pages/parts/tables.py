@@ -17,9 +17,9 @@ Shows = Literal["cells", "opening", "changes", "deeds"]
 
 
 class Column(NamedTuple):
-    """A column; ``is_number`` aligns to the right, and ``shows`` says what its cells are, for ``cells.js``.
+    """A column; ``is_number`` aligns it to the right, and ``shows`` names the kind of its cells for ``cells.js``.
 
-    Whoever looks sorts by one that ``sorts``: by its cells' texts, or by what they have as their ``order``.
+    A user can sort by a column that ``sorts``: by the ``order`` of its cells, or else by their texts.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Table(ui.table, component="../assets/cells.js"):
 def table(columns: Sequence[Column], rows: Sequence[Row], *, label: str, key: str = "key") -> Table:
     """Return a table; its ``rows`` can be set anew. Each row has a ``key``, and a cell by column's name.
 
-    ``label`` says to whoever cannot see it what the table is of.
+    ``label`` names the table to screen readers.
     """
     shown = Table(
         columns=[
@@ -79,7 +79,7 @@ def number(value: str) -> Cell:
 
 
 def place(value: object, href: str, *, title: str | None = None, mono: bool = False, wraps: bool = False) -> Cell:
-    """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` go to the next and the previous one.
+    """Return a cell with a link to a page of the bus; the keys ``j`` and ``k`` move to the next and the previous one.
 
     One that ``wraps`` takes two lines where it is too long for one; ``mono`` has a button to copy the text.
     """
@@ -94,7 +94,7 @@ def place(value: object, href: str, *, title: str | None = None, mono: bool = Fa
 
 
 def going(value: str, href: str) -> Cell:
-    """Return a cell with a link that looks like a button, since something is done at the page that it leads to."""
+    """Return a cell with a link that looks like a button, for a page that performs an action."""
     return {"text": value, "href": href, "classes": "pier-button"}
 
 

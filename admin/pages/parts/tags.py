@@ -31,7 +31,7 @@ def tag(name: str, classes: str = "", /, text: object = "", **attributes: object
 
 
 def fill(box: Element, value: str) -> None:
-    """Set the initial value of an input; what a person types later survives updates of the page."""
+    """Set the initial value of an input; text typed later survives updates of the page."""
     box.props["^value"] = value  # the attribute: Vue would reset the property at each update of the page
 
 

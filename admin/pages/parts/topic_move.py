@@ -1,4 +1,4 @@
-"""A topic of NSQ on its way to another cluster: its steps as a picture, what it waits for, and how it is steered."""
+"""The migration of an NSQ topic to another cluster: a diagram of its steps, the missing evidence, and buttons."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS: Final = {"unordered": N_("unordered"), "ordered": N_("ordered"), "expans
 
 
 class TopicMove:
-    """One migration on the page; ``look`` has the page ask again."""
+    """One migration on the page, with buttons to steer it."""
 
     def __init__(self, viewer: Viewer) -> None:
         self._viewer = viewer

@@ -1,4 +1,4 @@
-"""One attempt: the request as it was sent, and what came back."""
+"""One attempt: the request as it was sent, and the response."""
 
 from __future__ import annotations
 

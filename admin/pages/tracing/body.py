@@ -23,7 +23,7 @@ _FORMATTED: Final = 4 * 2**20
 
 
 class Form(NamedTuple):
-    """One way to show a body; ``cut`` says that the text is not all of it."""
+    """One way to show a body; ``cut`` is whether the text is incomplete."""
 
     title: str
     text: str
@@ -106,7 +106,7 @@ def is_text(content: bytes) -> bool:
 
 
 def _formatted(content: bytes) -> bytes | None:
-    """Return JSON indented, with its numbers as they are; None for what is not JSON, or too long."""
+    """Return JSON indented, with its numbers unchanged; None for other or too long texts."""
     if len(content) > _FORMATTED or not is_text(content):
         return None
     try:

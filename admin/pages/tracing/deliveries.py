@@ -102,7 +102,7 @@ class Delivery:
         return t("attempt {n}, next at {time}", n=made, time=time) if made else t("next at {time}", time=time)
 
     def _held(self, delivery: DeliveryView) -> None:
-        """Say why the delivery is not in flight now, unless its state or reason says so already."""
+        """Show why the delivery is not in flight now, unless its state or reason says so already."""
         held = delivery.held
         if held is not None and held.cause not in ("retry", delivery.reason):
             told = visible(self._viewer.say(held.what_text or held.what))

@@ -126,7 +126,7 @@ def _plain(message: MessageView) -> dict[str, str]:
 
 
 def states(viewer: Viewer, status: str, is_untaken: bool, is_masked: bool) -> None:
-    """Show how a message stands."""
+    """Show the state of a message."""
     state_chip(viewer, status)
     if is_untaken:
         tag("span", "pier-quiet", viewer.t("no subscription takes it"))
@@ -135,7 +135,7 @@ def states(viewer: Viewer, status: str, is_untaken: bool, is_masked: bool) -> No
 
 
 def lineage(viewer: Viewer, origin: EditView | None, replay: ReplayView | None, edits: Sequence[EditView]) -> None:
-    """Show the message that this one was edited or replayed from, and those that were made by editing it."""
+    """Show the message that this one was edited or replayed from, and those that were edited from it."""
     t = viewer.t
     if origin:
         with note(t("Made by editing another message"), _by(viewer, origin)), tag("p"):

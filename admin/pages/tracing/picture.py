@@ -1,4 +1,4 @@
-"""All deliveries of a message in one picture: how each stands, and where its time went."""
+"""A diagram of all deliveries of a message: the state of each, and the parts of its time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHOSEN: Final = """(event) => {
 
 
 class Picture:
-    """The picture, which can be drawn anew; ``show_attempt`` opens an attempt of a subscription."""
+    """The diagram, which can be redrawn; ``show_attempt`` opens an attempt of a subscription."""
 
     def __init__(self, viewer: Viewer, show_attempt: Open) -> None:
         self._viewer = viewer

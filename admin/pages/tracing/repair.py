@@ -28,7 +28,7 @@ _WELL: Final = (Status.DELIVERED, Status.SKIPPED)
 
 
 class Repair:
-    """The buttons of the page's head, and what they ask.
+    """The buttons of the page's head, and their dialogs.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Repair:
         self._stir = stir
 
     def show(self, trace: TraceView) -> None:
-        """Show the buttons; what may not be done says why."""
+        """Show the buttons; a disabled one shows why."""
         t, code = self._viewer.t, trace.destination
         why = self._why_not(trace)
         button(t("Resend…"), lambda: self._ask_resend(trace), icon="replay", disabled_because=why)
@@ -148,7 +148,7 @@ class Repair:
         answers(self._viewer, asking, t("Make it and deliver it"), act)
 
     def _indent(self, editor: ui.textarea) -> None:
-        """Indent the JSON in the editor; what is not JSON, or would be too long indented, stays as it is."""
+        """Indent the JSON in the editor; any other text, or one that would get too long, stays as it is."""
         text = editor.value or ""
         if _json_trouble(text):
             return

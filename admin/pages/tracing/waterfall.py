@@ -68,7 +68,7 @@ Part = Pause | TimedAttempt | LeftOut
 
 
 def parts_of(delivery: DeliveryView, received_at: str | None) -> list[Part]:
-    """Return what a delivery's time went to, in order.
+    """Return the parts of a delivery's time, in order.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _grown(length: float) -> str:
 
 
 def legend(viewer: Viewer, names: set[str]) -> None:
-    """Say which colour stands for which of these phases."""
+    """Show the legend: the colour of each of these phases."""
     with tag("p", "pier-row-of pier-legend pier-quiet"):
         for name, title in (*PHASES.items(), (_UNTOLD, N_("not measured"))):
             if name in names:

@@ -17,7 +17,7 @@ from bus.security.keys import Role
 
 @page("/access", N_("Access"))
 async def access(viewer: Viewer) -> None:
-    """Show users and keys; without any, what changes for all once the first one is made."""
+    """Show users and keys; without any, show what changes for all once the first one is created."""
     t = viewer.t
     users = (await viewer.api.get("/users", Listing[UserView])).items
     keys = (await viewer.api.get("/keys", Listing[KeyView])).items
@@ -33,7 +33,7 @@ async def access(viewer: Viewer) -> None:
 
 
 def explain_open(viewer: Viewer) -> None:
-    """Say that the bus is open to its own machine until the first user or key is made, and what changes then."""
+    """Show that the bus is open to its own machine until the first user or key is created, and what changes then."""
     t = viewer.t
     with note(
         t("The bus is open: the first user or key closes it"),

@@ -1,4 +1,4 @@
-"""One API key: made, and revoked."""
+"""The pages to create and to revoke an API key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One user: made, changed, given another password, removed."""
+"""The pages to create, change and remove a user, and to reset the password."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _show(viewer: Viewer, made: NewPasswordView, *, is_first: bool) -> None:
 
 @page("/access/users/{name}", N_("User"))
 async def user(viewer: Viewer) -> None:
-    """Show one user, and change what they may do."""
+    """Show one user, with a form for their rights."""
     name = viewer.place["name"]
     found = await viewer.api.get(f"/users/{name}", UserView)
     codes = await codes_of(viewer)
@@ -213,7 +213,7 @@ def _ends(viewer: Viewer, found: UserView, place: ui.element) -> None:
 
 
 async def _confirm_lockout(viewer: Viewer, title: str, text: str, *, action: str, name: str) -> bool:
-    """Ask before an action that may lock out the viewer, or everybody."""
+    """Ask before an action that may lock out the viewer, or all users."""
     said = [text]
     if _is_me(viewer, name):
         said.append(viewer.t("This is you: you cannot undo it yourself."))

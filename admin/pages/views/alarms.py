@@ -1,4 +1,4 @@
-"""Alarms: what needs a person and who knows of it, what nobody is told of, and whether channels work."""
+"""The page of alarms: incidents and their notifications, silences, rules, and whether channels work."""
 
 from __future__ import annotations
 

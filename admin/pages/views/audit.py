@@ -1,4 +1,4 @@
-"""The audit log: who changed what, who read which body, and what came of it."""
+"""The page of the audit log: changes, reads of bodies, their authors and outcomes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RESOURCES: Final = ("destinations", "messages", "resends", "users", "keys", "se
 
 @page("/audit", N_("Audit log"))
 async def audit(viewer: Viewer) -> None:
-    """Show one page of the log, the newest first, of what the URL asks for."""
+    """Show one page of the log that the URL selects, the newest first."""
     t, asked = viewer.t, viewer.query
     heading(t("Audit log"))
     if viewer.may(Action.CONFIGURE):

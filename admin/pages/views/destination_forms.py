@@ -28,7 +28,7 @@ _NEW: Final = msgspec.convert(DestinationBody().model_dump(), DestinationView)
 
 @page("/new-destination", N_("New destination"))
 async def new_destination(viewer: Viewer) -> None:
-    """Ask what a new destination is to be."""
+    """Show the form for a new destination."""
     viewer.require(Action.CONFIGURE)
     heading(viewer.t("New destination"))
     _form(viewer, None, _NEW)
@@ -36,7 +36,7 @@ async def new_destination(viewer: Viewer) -> None:
 
 @page("/destinations/{code}/edit", N_("Edit the destination"))
 async def edit_destination(viewer: Viewer) -> None:
-    """Ask what is to change."""
+    """Show the form to change a destination."""
     code = viewer.place["code"]
     viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}", DestinationView)

@@ -173,7 +173,7 @@ def _tell_paused(viewer: Viewer, found: DestinationView) -> None:
 
 
 async def _volume(viewer: Viewer, code: str) -> bool:
-    """Show what went on; whether anything was accepted."""
+    """Show the volume of a destination; return whether it accepted any message."""
     t = viewer.t
     span = span_of(viewer)
     with tag("section", "pier-card", aria_label=t("What went on")):

@@ -1,4 +1,4 @@
-"""Deliveries of one subscription that fail alike: when, what they share, examples, and how to repair them."""
+"""Deliveries of one subscription with the same failure: their times, common values, examples and repair."""
 
 from __future__ import annotations
 

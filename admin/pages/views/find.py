@@ -27,7 +27,7 @@ _WRONG: Final = (400, 422)
 
 @page("/find", N_("Find"))
 async def find(viewer: Viewer) -> Response | None:
-    """Show what a search found, or redirect to the only message that a search by id found."""
+    """Show the results of a search, or redirect to the only message that a search by id found."""
     filters = read(viewer)
     if not is_plain(viewer, filters):
         shorter = filters.href() if not filters.cursor else _with_cursor(filters)

@@ -1,4 +1,4 @@
-"""The parts of the bus: its processes, their queues, brokers, what waits, and what processes that are gone left."""
+"""The page of the health of the bus: processes, queues, brokers, scheduled retries and orphaned queues."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def _state(viewer: Viewer, *, is_well: bool) -> None:
 
 
 class _Part(Protocol):
-    """A part of the page that reads the API, and shows what it answers or why it refuses."""
+    """A part of the page that reads the API, and shows its answer or its error."""
 
     async def look(self) -> None:
-        """Ask the API, and show what it has."""
+        """Ask the API, and show its answer."""
         ...
 
     def refuse(self, error: ApiError) -> None:
@@ -112,7 +112,7 @@ class _Processes:
         )
 
     async def look(self) -> None:
-        """Ask the API, and show what it has."""
+        """Ask the API, and show its answer."""
         found = await self._viewer.api.get("/processes", ProcessesView)
         viewer = self._viewer
         self._processes.show([_process(viewer, one) for one in found.items])
@@ -170,7 +170,7 @@ def _spool(viewer: Viewer, process: ProcessView, spool: SpoolView) -> Row:
 
 
 class _ScheduledRetries:
-    """What waits for another attempt."""
+    """Deliveries that wait for another attempt."""
 
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
@@ -184,7 +184,7 @@ class _ScheduledRetries:
         self._section = Section(viewer, t("Due work"), columns)
 
     async def look(self) -> None:
-        """Ask the API, and show what it has."""
+        """Ask the API, and show its answer."""
         found = await self._viewer.api.get("/compensations", CompensationsView)
         viewer, totals = self._viewer, found.totals
         said = viewer.t(
@@ -214,7 +214,7 @@ def _due(viewer: Viewer, one: DueView) -> Row:
 
 
 class _Orphans:
-    """What processes that are gone left on disks."""
+    """Queues that ended processes left on disks."""
 
     def __init__(self, viewer: Viewer) -> None:
         t = viewer.t
@@ -230,7 +230,7 @@ class _Orphans:
         self._section = Section(viewer, t("Spools of processes that are gone"), columns)
 
     async def look(self) -> None:
-        """Ask the API, and show what it has."""
+        """Ask the API, and show its answer."""
         found = await self._viewer.api.get("/orphans", OrphansView)
         viewer, t = self._viewer, self._viewer.t
         watched = ", ".join(f"{one.node}: {', '.join(one.directories)}" for one in found.watched)

@@ -30,7 +30,7 @@ _PATH: Final = "/admin/resends/discard"
 
 @page("/resends/new", N_("New resend"))
 async def new_resend(viewer: Viewer) -> None:
-    """Show what would be resent, and ask for a reason."""
+    """Show the deliveries that would be resent, and ask for a reason."""
     t = viewer.t
     heading(t("New resend"))
     selection = selection_of(viewer)
@@ -79,7 +79,7 @@ def _ask_resend(viewer: Viewer, found: PreviewView) -> None:
 
 @page("/resends/discard", N_("Discard a backlog"))
 async def new_discard(viewer: Viewer) -> None:
-    """Show what would be discarded, and ask for a reason."""
+    """Show the deliveries that would be discarded, and ask for a reason."""
     t = viewer.t
     selection = selection_of(viewer)
     code, name = selection.get("destination", ""), selection.get("subscription", "")

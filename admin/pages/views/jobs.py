@@ -104,7 +104,7 @@ async def resend(viewer: Viewer) -> None:
 
 
 class _Job:
-    """The state of one job, drawn anew as it goes on."""
+    """The state of one job, redrawn as it progresses."""
 
     def __init__(self, viewer: Viewer, job: ResendView, state: ui.element, buttons: ui.element) -> None:
         self._viewer = viewer

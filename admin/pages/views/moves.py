@@ -1,4 +1,4 @@
-"""Topics of NSQ that move between clusters: where each one is, and what it waits for."""
+"""NSQ topics that move between clusters: the step of each, and the evidence that it waits for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bus.localized_text import N_
 
 @page("/moves", N_("Topics that move"))
 async def moves(viewer: Viewer) -> None:
-    """Show the migrations that lookup proxies know, those that go on first, and update them regularly."""
+    """Show the migrations that lookup proxies report, those under way first, and update them regularly."""
     t = viewer.t
     with heading(t("Topics that move")):
         tag("span", "pier-spacer")

@@ -94,7 +94,7 @@ class _CurrentState:
         self.draw(found)
 
     def draw(self, found: OverviewView) -> None:
-        """Draw it anew where it has changed."""
+        """Redraw the parts that have changed."""
         self._alarms.draw(found.alarms)
         t, now = self._viewer.t, found.now or RatesView()
         before = t("{count} the hour before", count=count(found.dead_before)) if found.dead or found.dead_before else ""
@@ -128,7 +128,7 @@ class _Tables:
         self.draw(found)
 
     def draw(self, found: OverviewView) -> None:
-        """Draw it anew where it has changed."""
+        """Redraw the parts that have changed."""
         self._breakers.update(found.breakers)
         self._left_out.update(found.left_out.destinations)
         rows = {row["key"]: row for row in self._rows(found)}

@@ -29,7 +29,7 @@ _WHY: Final = {
 
 @page("/producers", N_("Producers"))
 async def producers(viewer: Viewer) -> None:
-    """Show all producers that receivers know, and update them regularly."""
+    """Show all producers that receivers have seen, and update them regularly."""
     t = viewer.t
     with heading(t("Producers")):
         tag("span", "pier-spacer")
@@ -87,7 +87,7 @@ class _Producers:
         )
 
     async def look(self) -> None:
-        """Ask the API, and show what it has."""
+        """Ask the API, and show its answer."""
         viewer = self._viewer
         query = {"source": viewer.query.get("source"), "limit": _SHOWN}
         found = await viewer.api.get("/producers", ProducersView, query)

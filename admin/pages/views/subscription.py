@@ -1,4 +1,4 @@
-"""One subscription: how it does, and what can be done about it."""
+"""The page of one subscription: its condition, and the actions on it."""
 
 from __future__ import annotations
 

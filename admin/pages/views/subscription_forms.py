@@ -32,7 +32,7 @@ _NEW: Final = msgspec.convert(
 
 @page("/destinations/{code}/new-subscription", N_("New subscription"))
 async def new_subscription(viewer: Viewer) -> None:
-    """Ask what a new subscription is to be."""
+    """Show the form for a new subscription."""
     code = viewer.place["code"]
     viewer.require(Action.CONFIGURE, code)
     destination = await viewer.api.get(f"/destinations/{code}", DestinationView)
@@ -42,7 +42,7 @@ async def new_subscription(viewer: Viewer) -> None:
 
 @page("/destinations/{code}/subscriptions/{name}/edit", N_("Edit the subscription"))
 async def edit_subscription(viewer: Viewer) -> None:
-    """Ask what is to change."""
+    """Show the form to change a subscription."""
     code, name = viewer.place["code"], viewer.place["name"]
     viewer.require(Action.CONFIGURE, code)
     known = await viewer.api.get(f"/destinations/{code}/subscriptions/{name}", SubscriptionView)
@@ -187,7 +187,7 @@ def _wanted(viewer: Viewer, form: Form) -> dict[str, object]:
 
 
 def _statuses(text: str) -> list[int | str]:
-    """Return the HTTP statuses in a text; what is no number is left to the API to refuse."""
+    """Return the HTTP statuses in a text; the API refuses texts that are no number."""
     found = [part.strip() for part in text.split(",") if part.strip()]
     return [int(part) if part.isascii() and part.isdigit() else part for part in found]
 

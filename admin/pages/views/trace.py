@@ -107,7 +107,7 @@ class _Page:
         self._update()
 
     def _stir(self) -> None:
-        """Have the next poll look for what an action has changed, though everything was finished."""
+        """Have the next poll look for changes by an action, even though all deliveries were finished."""
         self._is_stirred = True
 
     def _is_finished(self) -> bool:
