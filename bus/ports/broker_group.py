@@ -13,16 +13,16 @@ from bus.ports.transport import Consumer, Lag
 
 
 class GroupStatus(NamedTuple):
-    """How a group is for a destination.
+    """State of a broker group for one destination.
 
     Attributes
     ----------
     is_whole
-        Every copy is up and in step: when any one of them fails, two of a RabbitMQ group's three, or one of a Kafka
-        group's two, still have all.
+        Every copy is up and in sync: when any one of them fails, two of a RabbitMQ group's three, or one of a Kafka
+        group's two, still have all data.
     is_empty
-        No subscription has anything waiting or unacked. Never said of a group that is not whole: what it does not show
-        may come back with a copy that is away.
+        No subscription has waiting or unacked messages. False for a group that is not whole: a copy that is down may
+        come back with messages.
     """
 
     is_whole: bool
@@ -38,9 +38,9 @@ class GroupWriter(Protocol):
     async def write(self, messages: Sequence[Message]) -> int:
         """Write messages in order; return how many, from the first, two copies at least hold for sure.
 
-        Of the others the first is unknown, as it may be held, and those behind it were not written. After that the
-        writer takes nothing more (0): whoever goes on does so with another one. Never raises for the network, and has
-        a deadline.
+        Of the others the state of the first is unknown, since the group may hold it, and those behind it were not
+        written. After that the writer takes nothing more (returns 0), and the caller needs another writer. Never raises
+        for the network, and has a deadline.
         """
         ...
 
@@ -71,7 +71,7 @@ class BrokerGroup(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which chains know it."""
+        """Name of the group in chains."""
         ...
 
     def check(self, destination: Destination) -> None:
@@ -83,12 +83,14 @@ class BrokerGroup(Protocol):
         ...
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
-        """Make what a destination needs, and a queue for each subscription from the next message on; idempotent.
+        """Create the objects that a destination needs, and a queue for each subscription from the next message on.
+
+        Idempotent.
 
         Raises
         ------
         TransportUnavailable
-            It does not answer, or a copy that it needs for that is away; call again.
+            The group does not answer, or a copy that it needs for this is down; call again.
         TransportRefused
             Wrong credentials, or something with other settings has the name, or keeps fewer copies than it must.
         """
@@ -105,9 +107,9 @@ class BrokerGroup(Protocol):
     async def mark(self, destination: str, known: str = "") -> str:
         """Return a mark of the data of a destination, which is gone once its disks are; durable when it returns.
 
-        Of a destination that was ensured. Given a mark that was found there before, return one of the same data, which
-        where the broker can tells of all that was confirmed since too; never one of data that came instead. Empty when
-        the group does not answer; has a deadline.
+        The destination must have been ensured. Given a mark that was found there before, return one of the same data,
+        which also covers all messages confirmed since, where the broker supports it; never one of data that replaced
+        it. Empty when the group does not answer; has a deadline.
         """
         ...
 
@@ -119,7 +121,7 @@ class BrokerGroup(Protocol):
         ...
 
     async def writer(self, destination: str) -> GroupWriter:
-        """Return a writer; where the broker can, all writers before it are shut out for good, of all processes.
+        """Return a writer; earlier writers of all processes are fenced permanently, where the broker supports it.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class BrokerGroup(Protocol):
         ...
 
     async def reader(self, destination: str, subscription: str) -> GroupReader:
-        """Return a reader at once; it connects, and reconnects for ever, by itself."""
+        """Return a reader at once; it connects, and reconnects without end, by itself."""
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:

@@ -16,12 +16,12 @@ class BrokerHealth(Protocol):
         ...
 
     async def look(self) -> BrokerFigures:
-        """Return how the cluster is now; has its own deadline, and bounds what it reads.
+        """Return the present state of the cluster; has its own deadline, and bounds what it reads.
 
         Raises
         ------
         TransportError
-            It does not answer, refuses, or tells something else.
+            The cluster does not answer, refuses, or sends something else.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Names that the receivers of one port accepted lately: ids of messages, and keys under which they repeat."""
+"""Recently accepted names of the receivers of one port: ids of messages, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple, Protocol
 
 
 class ClaimResult(NamedTuple):
-    """What became of names that a receiver wants to accept.
+    """Result of claiming names that a receiver wants to accept.
 
     Attributes
     ----------
     known
-        Those accepted before, each with what was said of it.
+        Names accepted before, each with its answer.
     doubtful
-        Those of which only the store can tell whether they were accepted.
+        Names for which only the store shows whether they were accepted.
     storing
-        Those that another call is storing now, or was when its process ended. Only if there are no such and no doubtful
-        names, the other names belong to the caller, who settles each.
+        Names that another call is storing now, or was when its process ended. Only if there are no such and no doubtful
+        names, the other names belong to the caller, which settles each.
     is_locked
-        Nothing is known now: another process works on the claims.
+        No result now: another process works on the claims.
     """
 
     known: Mapping[bytes, bytes]
@@ -37,7 +37,7 @@ class Claims(Protocol):
         Parameters
         ----------
         asked
-            Those of which the store, asked by the caller, has told that they were not accepted; they are nobody's.
+            Names that the store, asked by the caller, reported as not accepted; no call owns them.
         """
         ...
 

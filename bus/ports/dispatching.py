@@ -21,7 +21,7 @@ class LocalDispatcher(Protocol):
         ...
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Hand deliveries over and say for each whether its lease is to stay; False when there was no room for it.
+        """Hand deliveries over and return for each whether its lease stays; False when there was no capacity for it.
 
         A delivery that is taken is POSTed and its outcome recorded; if the process dies before, it is leased again when
         its lease ends. One that is on its way there already, or that a newer recorded outcome has overtaken, is not

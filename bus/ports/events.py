@@ -27,15 +27,15 @@ class SealedBlock(NamedTuple):
 
 
 class Events(Protocol):
-    """A process's way to tell of messages."""
+    """Reports trace events of a process."""
 
     @property
     def is_on(self) -> bool:
-        """Whether what is told goes anywhere."""
+        """Whether events are recorded."""
         ...
 
     def emit(self, event: TraceEvent) -> None:
-        """Take an event; returns at once and never raises. What there is no room for is counted as lost."""
+        """Take an event; returns at once and never raises. An event beyond the capacity is counted as lost."""
         ...
 
     async def forward(self, blocks: Sequence[SealedBlock]) -> None:
@@ -50,17 +50,17 @@ class Events(Protocol):
 
 
 class EventSink(Protocol):
-    """Where closed blocks rest."""
+    """Storage of closed blocks of events."""
 
     async def write(self, blocks: Sequence[SealedBlock]) -> None:
         """Take blocks, in order; readers find each whole or not at all. One call at a time; may be repeated.
 
-        May take for ever: who calls waits beside it. Cancelled, or failed, it leaves open whether blocks were taken.
+        Has no deadline: the caller needs its own. After a cancellation or a failure blocks may have been taken or not.
 
         Raises
         ------
         EventsUnavailable
-            They are not taken now: the disk is full or failed, a broker is away.
+            The blocks are not taken now: the disk is full or failed, or a broker is unreachable.
         """
         ...
 

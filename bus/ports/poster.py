@@ -12,7 +12,7 @@ class PostFailure(enum.StrEnum):
 
     DENIED = "denied"  # the egress policy forbids the address
     DNS = "dns"
-    REFUSED = "refused"  # no server listens on the port
+    REFUSED = "refused"  # no server accepts connections on the port
     CONNECT = "connect"  # any other failure to connect
     TLS = "tls"
     TIMEOUT = "timeout"
@@ -32,11 +32,11 @@ class Phases(NamedTuple):
 
 
 class PostResult(NamedTuple):
-    """What came of one POST: either ``status`` is set, or ``failure`` and ``error``.
+    """Result of one POST: either ``status`` is set, or ``failure`` and ``error``.
 
-    The status counts once the answer's head is whole, though its body be cut off, late, or broken; ``response`` then
-    is what came of it, and ``is_whole`` False. ``indeterminate`` is True when the request may have reached the
-    subscriber though no answer came back.
+    The status counts once the answer's head is whole, even if its body is cut off, late, or broken; ``response`` is
+    then the received part of the body, and ``is_whole`` False. ``indeterminate`` is True when the request may have
+    reached the subscriber though no answer came back.
     """
 
     status: int | None
@@ -87,12 +87,12 @@ class OngoingPost(Protocol):
     """A POST under way."""
 
     def cancel(self) -> None:
-        """Close its connection; nobody is told what came of it."""
+        """Close its connection; the waiter does not get a result."""
         ...
 
 
 class PostWaiter(Protocol):
-    """Who is told on the event loop what came of a POST."""
+    """Receiver of the result of a POST, called on the event loop."""
 
     def set_result(self, result: PostResult, /) -> None:
         """Learn what came of it."""
@@ -130,9 +130,9 @@ class Poster(Protocol):
     def begin(
         self, target: Target, headers: list[tuple[str, str]], body: bytes, timeout: float, waiter: PostWaiter
     ) -> OngoingPost | None:
-        """POST as ``post`` does over a connection that is kept, and tell the waiter after this has returned.
+        """POST as ``post`` does over a kept connection, and pass the result to the waiter after this has returned.
 
-        None when no connection is kept, and nothing was done: ``post`` makes one.
+        None when no connection is kept, and nothing was done: ``post`` opens one.
         """
         ...
 

@@ -30,7 +30,7 @@ class ForeignRecord(NamedTuple):
 
 
 class Quarantine(Protocol):
-    """Keeps what cannot be delivered, counted and readable, so that the others behind it go on."""
+    """Keeps messages that cannot be delivered, counted and readable, so that those behind them are not blocked."""
 
     async def keep(self, foreign: ForeignRecord) -> None:
         """Set a record aside; durable when it returns, so that the broker's copy may be acked.

@@ -11,11 +11,11 @@ from bus.ports.poster import Phases
 
 SAMPLE_HEADER = "bus-sample"
 PERMIT_PATIENCE = 2.0
-"""Seconds for which a sample waits for a permit of its subscription."""
+"""Seconds for which a sample waits for a slot of its subscription."""
 
 
 class SampleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent and answered; or, with ``refused``, why nothing was sent.
+    """Request and answer of a sample delivery; or, with ``refused``, why nothing was sent.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class SamplePoster(Protocol):
     """A dispatcher as the one who POSTs samples."""
 
     async def sample(self, message: Message, subscription: str) -> SampleResult:
-        """POST a message to a subscriber once, within a permit of its subscription, whatever its breaker says.
+        """POST a message to a subscriber once, in a slot of its subscription, in any state of its breaker.
 
-        Nothing of it is recorded, counted or retried, and neither a pause nor the filter holds it up. Network trouble
-        is an answer. Takes the subscription's time-out and ``PERMIT_PATIENCE`` at most.
+        Nothing of it is recorded, counted or retried, and neither a pause nor the filter stops it. A network error
+        is returned as a result. Takes the subscription's time-out and ``PERMIT_PATIENCE`` at most.
         """
         ...

@@ -12,26 +12,26 @@ from bus.domain.tracing.spans import PostSummary, StartedSpan
 
 
 class Spans(Protocol):
-    """A process's way to tell what it did with messages; every call returns at once and never raises.
+    """Records spans of the messages that a process handled; every call returns at once and never raises.
 
-    What there is no room for is dropped, and counted. Times are in milliseconds since the epoch.
+    Spans beyond the capacity are dropped and counted. Times are in milliseconds since the epoch.
     """
 
     @property
     def is_on(self) -> bool:
-        """Whether what is told goes anywhere."""
+        """Whether spans are recorded."""
         ...
 
     def accepted(self, message: Message) -> None:
-        """Tell that a message is durable at a receiver."""
+        """Record that a message is durable at a receiver."""
         ...
 
     def published(self, message: Message, transport: str, *, confirmed: bool, started: int) -> None:
-        """Tell that a broker took a message, or did not."""
+        """Record that a broker took a message, or did not."""
         ...
 
     def handed(self, delivery: Delivery, started: int) -> None:
-        """Tell that a compensator handed a delivery to a dispatcher, or published a message (no subscription)."""
+        """Record that a compensator handed a delivery to a dispatcher, or published a message (no subscription)."""
         ...
 
     def begin(self, message: Message) -> StartedSpan | None:
@@ -43,12 +43,12 @@ class Spans(Protocol):
         ...
 
     def posted(self, begun: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str = "") -> None:
-        """Tell what came of a POST, of one message by its id, else of a batch."""
+        """Record the result of a POST, of one message by its id, else of a batch."""
         ...
 
 
 class NoSpans:
-    """Takes what is told and forgets it: where no collector is named."""
+    """Discards all spans: for a process without a collector."""
 
     is_on = False
 

@@ -22,7 +22,7 @@ class NewRecord(NamedTuple):
     Attributes
     ----------
     lane
-        The queue inside the spool, as a rule a destination's; a stalled lane never holds up another one.
+        Name of the stream inside the spool, as a rule a destination's; a stalled stream never blocks another one.
     payload
         Opaque bytes.
     time
@@ -35,7 +35,7 @@ class NewRecord(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A durable record: what was appended, and its position, which grows inside a lane and is never used again."""
+    """A durable record: its content and its position, which grows inside a stream and is never used again."""
 
     position: int
     lane: str
@@ -56,7 +56,7 @@ def decoded(record: Record, decode: Callable[[bytes], Content]) -> Content | Non
 
 
 class ConsumerStats(NamedTuple):
-    """How far one consumer is behind in one lane (``records`` waiting or claimed; ``oldest`` in ms, or None)."""
+    """Backlog of one consumer in one stream (``records`` waiting or claimed; ``oldest`` in ms, or None)."""
 
     lane: str
     consumer: str
@@ -84,10 +84,10 @@ class SpoolStats(NamedTuple):
 
 
 class Waiter(Protocol[Result_contra]):
-    """Who is told once what came of something; an `asyncio.Future` is one."""
+    """Receiver of one result or exception; an `asyncio.Future` is one."""
 
     def done(self) -> bool:
-        """Whether it is not to be told any more."""
+        """Whether it takes no result any more."""
         ...
 
     def set_result(self, result: Result_contra, /) -> None:
@@ -100,7 +100,7 @@ class Waiter(Protocol[Result_contra]):
 
 
 def tell(waiter: Waiter[Result], found: Result | Exception) -> None:
-    """Tell a waiter what came of its records, or why they were not stored; what it raises is logged."""
+    """Pass a waiter the result of its records, or the error for which they were not stored; log what it raises."""
     try:
         if waiter.done():
             return
@@ -108,15 +108,15 @@ def tell(waiter: Waiter[Result], found: Result | Exception) -> None:
             waiter.set_exception(found)
         else:
             waiter.set_result(found)
-    except Exception:  # noqa: BLE001 - the others of its commit are told, and the next one is made
+    except Exception:  # noqa: BLE001 - the other waiters of its commit get their result, and the next commit follows
         _log.exception("who waited for an append failed")
 
 
 class Spool(Protocol):
     """A durable local queue with several named consumers, each acking single records in any order.
 
-    A record leaves the file when every consumer attached to its lane acked it. Delivery is at least once:
-    an ack that was not committed before a crash is forgotten and its record is claimed again.
+    A record is deleted from the file when every consumer attached to its stream acked it. Delivery is at least once:
+    an ack that was not committed before a crash is lost and its record is claimed again.
     """
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
@@ -144,33 +144,33 @@ class Spool(Protocol):
         consumer: str = "",
         done: Sequence[Record] = (),
     ) -> None:
-        """Store the records as `append` does, and tell the waiter what that returns or raises.
+        """Store the records as `append` does, and pass the waiter the result or the exception.
 
         The records in ``done``, which ``consumer`` holds, are acked in the same commit: after a crash both happened or
         neither. When nothing is stored they are still held.
 
-        What ``lingers`` may wait for the commit of others, for a twentieth of a second at most, as acks do.
+        An append that ``lingers`` may wait for the commit of others, for a twentieth of a second at most, as acks do.
 
-        It is told on the event loop and after this has returned, unless it is ``done`` by then. Of a commit all waiters
-        are told before any consumer is woken. What a waiter raises is logged, and harms nobody else.
+        The waiter is called on the event loop and after this has returned, unless it is ``done`` by then. All waiters
+        of a commit are called before any consumer is woken. What a waiter raises is logged, and affects no other.
 
         Raises
         ------
         SpoolError
-            As `append` does, when that is known at once; then nothing was stored, and the waiter is not told.
+            As `append` does, when the error is known at once; then nothing was stored, and the waiter is not called.
         """
         ...
 
     def lanes(self, consumer: str) -> Sequence[str]:
-        """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
+        """Streams in which this consumer could claim now, the least recently claimed first."""
         ...
 
     async def wait(self, consumer: str, *lanes: str) -> None:
-        """Return when this consumer could claim from one of these lanes; from any where none is named."""
+        """Return when this consumer could claim from one of these streams; from any where none is named."""
         ...
 
     async def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
-        """Take up to ``limit`` durable records of a lane, in order, that this consumer neither holds nor acked.
+        """Take up to ``limit`` durable records of a stream, in order, that this consumer neither holds nor acked.
 
         Damaged records are set aside, counted, and never returned. May return none.
         """
@@ -180,7 +180,7 @@ class Spool(Protocol):
         """Finish claimed records. Durable with the next commit, which follows at once; may be called twice.
 
         With ``synced`` False that commit costs no fsync: a crash of the host, though not of the process, may undo the
-        ack until the next commit that has one. For a consumer that may do again what it did.
+        ack until the next commit that has one. For a consumer that may process a record twice.
         """
         ...
 
@@ -193,11 +193,11 @@ class Spool(Protocol):
         ...
 
     def attach(self, lane: str, consumer: str) -> None:
-        """Let a consumer take part in a lane from the records appended next on; no effect if it does already."""
+        """Attach a consumer to a stream from the records appended next on; no effect if it is attached already."""
         ...
 
     def detach(self, lane: str, consumer: str) -> None:
-        """End a consumer's part in a lane; records that waited only for it leave the file."""
+        """Detach a consumer from a stream; records that waited only for it are deleted from the file."""
         ...
 
     def recovered(self, consumer: str, record: Record) -> bool:
@@ -205,7 +205,7 @@ class Spool(Protocol):
         ...
 
     async def newest(self, consumer: str, limit: int, lane: str, before: int | None = None) -> list[Record]:
-        """Return the newest records of a lane that this consumer has not acked, the newest first; claims none.
+        """Return the newest records of a stream that this consumer has not acked, the newest first; claims none.
 
         With ``before`` only those of smaller positions. Damaged records are left out.
         """
@@ -216,28 +216,28 @@ class Spool(Protocol):
         ...
 
     def pending(self, consumer: str, lane: str) -> int:
-        """Return how many records of a lane wait for this consumer, or are claimed by it; costs no disk access."""
+        """Return how many records of a stream wait for this consumer, or are claimed by it; costs no disk access."""
         ...
 
     def totals(self) -> SpoolTotals:
-        """Return what ``stats`` tells of the whole, at no cost however many lanes there are."""
+        """Return the totals of ``stats``, at no cost for any number of streams."""
         ...
 
     def waiting(self) -> list[ConsumerStats]:
         """Return the consumers that have records to claim or to ack, as ``stats`` does.
 
-        Costs time for the lanes that hold records, and none for the empty ones.
+        Costs time for the streams that hold records, and none for the empty ones.
         """
         ...
 
     def stats(self) -> SpoolStats:
-        """Return counts kept in memory, of every consumer of every lane; costs no disk access."""
+        """Return counts kept in memory, of every consumer of every stream; costs no disk access."""
         ...
 
     def room(self, lane: str) -> SpoolCapacity:
-        """Return what the lanes of a lane's destination hold together, and what an append without urgency could add.
+        """Return the bytes that all streams of a stream's destination hold, and that a normal append could still add.
 
-        What is being appended counts as held.
+        Records that are being appended count as held.
         """
         ...
 

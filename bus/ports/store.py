@@ -26,7 +26,7 @@ MOST_KEYS: Final = 1_000
 NEVER: Final = 2**53 - 1
 """When (ms) a row can be leased that keeps an order."""
 Ended = Callable[[Sequence[Outcome]], None]
-"""Is told of deliveries that ended; returns at once and never raises."""
+"""Called with deliveries that ended; returns at once and never raises."""
 
 
 def untold(_: Sequence[Outcome]) -> None:
@@ -51,7 +51,7 @@ class DeliveryKey(NamedTuple):
 
 
 class Stop(enum.StrEnum):
-    """Why a page does not go down to the beginning of what was asked for."""
+    """Reason why a page ends before the beginning of the requested range."""
 
     LIMIT = "limit"
     TIME = "time"
@@ -69,7 +69,7 @@ class SearchedRange(NamedTuple):
     before
         From where, exclusive; None for the end of what is stored.
     stop
-        Why it did not go on; None when it looked at all that was asked for, so that there is no further page.
+        Why the page ended; None when it covers the whole requested range, so that there is no further page.
     """
 
     since: int | None = None
@@ -133,8 +133,8 @@ class TraceStore(Protocol):
     async def search(self, selection: Selection, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page, newest id first; the cost of a page does not grow with the store.
 
-        A page may have fewer traces than ``limit``, even none, and go on: then it ran out of time. Bodies are read only
-        where the selection ``reads_bodies``, and of those messages only that meet all else.
+        A page may have fewer traces than ``limit``, even none, and still have a next page: then it ran out of time.
+        Bodies are read only where the selection ``reads_bodies``, and only of messages that meet all other conditions.
 
         Raises
         ------
@@ -147,14 +147,14 @@ class TraceStore(Protocol):
         """Return the deliveries that fail (retrying, parked or dead), grouped by subscription and signature.
 
         Of the selection the destination, the subscription and the times count. The cost grows with the deliveries that
-        fail, not with the store, and is bounded: what was not looked at is told.
+        fail, not with the store, and is bounded: the result shows the part that was not read.
         """
         ...
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
         """Return whole messages whose delivery is ``pending``, and that were received and to deliver before a time.
 
-        Those of which a dispatcher has told why they wait are left out: it has them.
+        Messages for which a dispatcher has reported why they wait are left out: the dispatcher has them.
         """
         ...
 
@@ -167,7 +167,7 @@ class TraceStore(Protocol):
         ...
 
     async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
-        """Drop a partition whole because somebody else keeps what is in it.
+        """Drop a whole partition whose contents are kept elsewhere.
 
         Only when it has exactly these contents, all of it is finished, and nothing was written to it since they were
         counted; messages that come later for its day make a new one. The cost grows with the partition.
@@ -233,8 +233,8 @@ class CompensationStore(Protocol):
     async def rewind(self, now: int, skew: int) -> int:
         """Keep the waits of rows that were set when the clock was ahead of now (ms); return how many there were.
 
-        What was due, or leased, for so long after it was set is so for that long from now on. The due times of
-        messages to publish are somebody's choice and stay. Cheap when there are none.
+        Rows keep the time from setting to due time, and the length of their lease, counted from now. The due times of
+        messages to publish were chosen by their producers and stay. Cheap when there are no such rows.
 
         Parameters
         ----------

@@ -9,10 +9,10 @@ from bus.domain.health.vitals import StoreFigures
 
 @runtime_checkable
 class StoreHealth(Protocol):
-    """What a store has besides that can tell how its servers or its files are."""
+    """A store that can report the state of its servers or files."""
 
     async def health(self) -> StoreFigures:
-        """Return that; it is asked seldom. What the store does not tell, or may not tell this login, is left out.
+        """Return the state; called rarely. Values that the store lacks, or hides from this login, are left out.
 
         Raises
         ------

@@ -26,7 +26,7 @@ class IncomingMessage(NamedTuple):
     """A message that a transport delivers to one subscription.
 
     ``token`` is the transport's own; ``suspect`` means that it may have been delivered before a crash or a takeover;
-    ``receipt`` is what the broker told of it, for its trace.
+    ``receipt`` is the broker's receipt, for its trace.
     """
 
     message: Message
@@ -36,7 +36,7 @@ class IncomingMessage(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """What a transport still holds for a subscription.
+    """Backlog of a transport for one subscription.
 
     ``records`` waiting or in flight; ``oldest`` the ``received_at`` (ms) below which it holds none for sure, None
     when it holds nothing.
@@ -47,7 +47,7 @@ class Lag(NamedTuple):
 
 
 def queue_lags(waiting: Iterable[ConsumerStats]) -> dict[tuple[str, str], Lag]:
-    """Return what a direct queue holds for each (destination, subscription), over all lanes of the destination."""
+    """Return the backlog of a direct queue for each (destination, subscription), over all streams of a destination."""
     found: dict[tuple[str, str], Lag] = {}
     for one in waiting:
         if one.consumer != STORE:
@@ -71,8 +71,8 @@ class Consumer(Protocol):
     def ack(self, incoming: Sequence[IncomingMessage]) -> None:
         """Finish messages, in any order; an ack lost in a crash brings its message again. May be called twice.
 
-        A message whose connection or partition was lost meanwhile is somebody else's by now: no effect but that this
-        consumer may finish it when it gets it again.
+        A message whose connection or partition was lost meanwhile belongs to another consumer by now: the only effect
+        is that this consumer may finish it when it gets it again.
         """
         ...
 
@@ -86,7 +86,7 @@ class Consumer(Protocol):
 
 
 class Publisher(Protocol):
-    """What takes messages to publish.
+    """Publisher of messages to a transport.
 
     Every wait has a deadline. ``run`` must be running for anything else to work.
     """
@@ -105,12 +105,12 @@ class Publisher(Protocol):
         ...
 
     async def publish(self, batch: Sequence[OutgoingMessage]) -> Sequence[bool | None]:
-        """Publish messages and say for each, in order, whether the transport confirmed that it holds it durably.
+        """Publish messages and return for each, in order, whether the transport confirmed that it holds it durably.
 
-        False is either refused or unknown; publishing again is allowed and may repeat. None is not tried: the transport
-        has no room for it now, and no failure is told of. Never raises for the network; every wait has a deadline,
-        and while the transport is known to be away the answer comes at once.
-        What no queue was ensured for is confirmed without being held.
+        False means refused or unknown; publishing again is allowed and may repeat. None means not tried: the transport
+        has no capacity for it now, and no failure is reported. Never raises for the network; every wait has a deadline,
+        and while the transport is known to be unreachable this returns at once.
+        A message for which no queue was ensured is confirmed without being held.
         """
         ...
 
@@ -145,7 +145,7 @@ class Transport(Publisher, Protocol):
         ...
 
     async def consume(self, destination: str, subscription: str) -> Consumer:
-        """Return the subscription's consumer at once; it connects, and reconnects for ever, by itself."""
+        """Return the subscription's consumer at once; it connects, and reconnects without end, by itself."""
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
@@ -158,7 +158,7 @@ class Transport(Publisher, Protocol):
 
 @runtime_checkable
 class AcceptingTransport(Protocol):
-    """What a transport has besides whose queue is in this process: a receiver may accept messages right into it."""
+    """A transport whose queue is in this process: a receiver may accept messages directly into it."""
 
     def queue_of(self, destination: Destination, size: int) -> Spool | None:
         """Return where to accept ``size`` bytes for a destination, in `accepted_lane`; None to publish instead."""
@@ -171,7 +171,7 @@ class AcceptingTransport(Protocol):
 
 @runtime_checkable
 class ProgressTransport(Protocol):
-    """What a transport has besides that sees how consumers get on, also those of other processes."""
+    """A transport that shows the progress of consumers, also those of other processes."""
 
     def progress(self) -> Mapping[tuple[str, str], Progress]:
         """Return how each subscription that was ensured here gets on, as far as that can be seen from here.
@@ -182,7 +182,7 @@ class ProgressTransport(Protocol):
 
 
 class HeldMessages(NamedTuple):
-    """What a broker holds for a subscription: waiting, sent and not finished, put off for a while."""
+    """Backlog of a broker for one subscription: waiting, sent and not finished, deferred for a while."""
 
     waiting: int = 0
     in_flight: int = 0
@@ -195,7 +195,7 @@ class HeldMessages(NamedTuple):
 
 @runtime_checkable
 class CountingTransport(Protocol):
-    """What a transport has besides whose brokers tell apart what they hold."""
+    """A transport whose brokers count waiting, unfinished and deferred messages separately."""
 
     def held(self) -> Mapping[tuple[str, str], HeldMessages]:
         """Return what the brokers that answer hold for each subscription; costs no network."""
@@ -204,7 +204,7 @@ class CountingTransport(Protocol):
 
 @runtime_checkable
 class ClusteredTransport(Protocol):
-    """What a transport with several clusters has besides: one of them is published to, all are consumed."""
+    """A transport with several clusters: one of them is published to, all are consumed."""
 
     @property
     def clusters(self) -> Sequence[str]:
