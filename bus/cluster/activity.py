@@ -19,7 +19,7 @@ _PATIENCE: Final = 2.0
 
 
 class Activity(msgspec.Struct, frozen=True, array_like=True):
-    """One dispatcher's part: its permits, None where it has no worker, and what it attempted last, in that order."""
+    """One dispatcher's part: its slots, None where it has no worker, and its last attempts, in that order."""
 
     permits: WorkerFigures | None = None
     attempts: list[RecentAttempt] = []
@@ -31,7 +31,7 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ActivityReport(NamedTuple):
-    """What all dispatchers do; ``silent`` is how many did not say."""
+    """Activity of all dispatchers; ``silent`` is how many did not answer."""
 
     permits: list[WorkerFigures]
     attempts: list[RecentAttempt]

@@ -24,9 +24,9 @@ Found = TypeVar("Found")
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A person's wish that channels are tried, and what came of it by channel: empty for one that took it.
+    """A request for test notifications, and its result by channel: empty for a channel that took it.
 
-    ``by`` is who asked, ``at`` (ms) when; ``results`` is None until it was done.
+    ``by`` requested it ``at`` (ms); ``results`` is None until the test was done.
     """
 
     by: str
@@ -36,10 +36,10 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class AlarmDocuments:
-    """Incidents are written by the process that watches, everything else by people, so that nobody waits for another.
+    """Documents of the alarms: the monitoring process writes incidents, people all others, so no writer blocks another.
 
-    All methods raise ``StoreUnavailable`` while the store is away. What another version wrote in another way is left
-    out.
+    All methods raise ``StoreUnavailable`` while the store is unreachable. Documents in the format of another version
+    are left out.
     """
 
     def __init__(self, documents: DocumentStore) -> None:
@@ -66,12 +66,12 @@ class AlarmDocuments:
         await self._documents.delete(INCIDENTS, id_)
 
     async def acknowledged(self) -> dict[str, Acknowledgement]:
-        """Return who has taken on which incident."""
+        """Return who acknowledged which incident."""
         documents = await self._documents.list(ACKNOWLEDGED)
         return {one.key: found for one in documents for found in _decoded([one], Acknowledgement)}
 
     async def acknowledge(self, id_: str, acknowledged: Acknowledgement) -> None:
-        """Note that a person has taken on an incident; durable when it returns."""
+        """Store that a person acknowledged an incident; durable when it returns."""
         await self._documents.put(ACKNOWLEDGED, id_, msgspec.json.encode(acknowledged))
 
     async def silences(self) -> list[Silence]:

@@ -40,7 +40,7 @@ def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag])
 
 
 def _figures(spool: Spool, waiting: Iterable[ConsumerStats]) -> SpoolFigures:
-    """Return what a spool holds, over all its lanes."""
+    """Return the contents of a spool, over all its streams."""
     oldest = min((found.oldest for found in waiting if found.oldest is not None), default=None)
     return SpoolFigures(*spool.totals(), oldest)
 
@@ -64,7 +64,7 @@ def holds_any(spools: Mapping[str, Spool], code: str) -> bool:
 
 
 class ClusterBacklog:
-    """The figures of all processes: this one's of now, the others' as they told within the last seconds."""
+    """Backlog of all processes: this one's at present, the others' as reported within the last seconds."""
 
     def __init__(self, members: Members, spools: Mapping[str, Spool]) -> None:
         self._members = members

@@ -37,7 +37,7 @@ _LONGEST: Final = 1024
 
 
 class _Wakeup(msgspec.Struct, frozen=True, array_like=True):
-    """What one process sends to another: that a slot is free, or how many messages of the rate it has sent."""
+    """Message of one process to another: a slot is free, or how many messages of the rate it has sent."""
 
     name: str
     spent: int = 0

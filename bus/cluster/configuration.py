@@ -52,11 +52,11 @@ class ConfigurationReader(Protocol):
 
 
 class ConfigurationFollower:
-    """Puts what other processes change in force within a second, and says whether that is certain.
+    """Applies changes of other processes within a second, and shows whether all are certainly in force.
 
     A change of the configuration is answered once every process has it in force, at the latest after
     ``CONFIRMED_WITHIN``. So a process that has not read it for almost as long, since it is starting, was stopped or is
-    overloaded, reads it before it accepts a message. One that cannot reach the store goes on with what it has.
+    overloaded, reads it before it accepts a message. One that cannot reach the store keeps its configuration.
     """
 
     def __init__(self, registry: ConfigurationReader, members: Members, clock: Clock) -> None:
@@ -117,7 +117,7 @@ class ConfigurationFollower:
                 self._is_cut_off = self._is_cut_off and self._clock.monotonic() - begun >= _CURRENT_FOR
 
     async def _give_up(self) -> None:
-        """Have nobody wait for too long: messages are accepted while the store cannot be reached."""
+        """Limit the wait for the configuration: messages are accepted while the store cannot be reached."""
         while True:
             await self._wanted.wait()
             await self._clock.sleep(_PATIENCE)

@@ -1,4 +1,4 @@
-"""Documents of what the pipeline found, by which those who are told of it and those who watch the bus agree."""
+"""Stored findings of the pipeline, shared by the process that receives them and the one that monitors the bus."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Found = TypeVar("Found", Deviations, Proof)
 
 
 class FindingDocuments:
-    """What was told last, a document for each kind; what another version wrote in another way is as if it was not.
+    """The last reported findings, a document for each kind; one in the format of another version counts as missing.
 
-    All methods raise ``StoreUnavailable`` while the store is away.
+    All methods raise ``StoreUnavailable`` while the store is unreachable.
     """
 
     def __init__(self, documents: DocumentStore) -> None:
@@ -35,12 +35,14 @@ class FindingDocuments:
         await self._documents.put(FINDINGS, NORMS, msgspec.json.encode(told))
 
     async def put_proof(self, told: Proof) -> Proof:
-        """Write what a proof found and those before it found elsewhere, and return that; durable when it returns.
+        """Write the findings of a proof, with those of earlier proofs outside its range, and return them.
+
+        Durable when it returns.
 
         Raises
         ------
         Conflict
-            Another one was told meanwhile; nothing was written.
+            Another proof was reported meanwhile; nothing was written.
         """
         present = await self._documents.get(FINDINGS, PROOF)
         known = {PROOF: present} if present is not None else {}

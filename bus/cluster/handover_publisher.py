@@ -60,8 +60,8 @@ class _UnconfirmedHandover(NamedTuple):
 class HandoverPublisher:
     """Publishes for a process without a dispatcher: to the direct queue of one that is alive.
 
-    A dispatcher that does not answer may hold what it was handed. It recognises a message that comes again and another
-    dispatcher does not, so it is called again first: until it answers, is gone, or has had ``_TRIES`` calls.
+    A dispatcher that does not answer may hold the messages that it was handed. It recognises a repeated message and
+    another dispatcher does not, so it is called again first: until it answers, has ended, or has had ``_TRIES`` calls.
     """
 
     def __init__(self, members: Members, peers: Peers, leading: OrderLeaders) -> None:
@@ -98,14 +98,14 @@ class HandoverPublisher:
         }
 
     async def close(self) -> None:
-        """Do nothing: the connections belong to whoever opened them."""
+        """Do nothing: the connections belong to the code that opened them."""
 
     async def _hand(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
         taken: list[bool | None] = []
         code = batch[0].message.destination
         for holder, part in itertools.groupby(batch, self._holder):
             for bundle in _bundles(list(part), lambda item: len(item.payload)):
-                # Behind a message that has no room none passes: room for a large one would never gather. Where an order
+                # No message passes one that exceeds the capacity: otherwise a large one might never fit. Where an order
                 # is kept, none passes one that was not taken.
                 is_held = None in taken or (False in taken and self._leading.is_ordered(code))
                 taken += [None] * len(bundle) if is_held else await self._hand_bundle(code, holder, bundle)
@@ -153,7 +153,7 @@ class HandoverPublisher:
 
 
 class WaitingHandover:
-    """Hands what waits here for a subscription to a dispatcher that has permits of it, when this one has none."""
+    """Hands messages of a subscription to a dispatcher that has slots for it, when this one has none."""
 
     def __init__(self, members: Members, peers: Peers, leading: OrderLeaders) -> None:
         self._members = members
@@ -161,7 +161,7 @@ class WaitingHandover:
         self._leading = leading
 
     async def hand(self, subscription: Subscription, messages: Sequence[Message]) -> int:
-        """Return how many of the messages, from the first on, are durable with a dispatcher that has permits.
+        """Return how many of the messages, from the first on, are durable with a dispatcher that has slots.
 
         A message whose answer was lost may be there as well; that dispatcher recognises it when it comes again.
         """
@@ -196,7 +196,7 @@ class WaitingHandover:
 
 
 class RemoteDispatching:
-    """Hands due deliveries to the dispatchers that have room for them."""
+    """Hands due deliveries to the dispatchers that have capacity for them."""
 
     def __init__(self, members: Members, peers: Peers, clock: Clock) -> None:
         self._members = members
@@ -229,7 +229,7 @@ class RemoteDispatching:
         return total
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Hand each delivery to a dispatcher with room for it; whether it was taken, or may have been."""
+        """Hand each delivery to a dispatcher with capacity; return whether it was taken, or may have been."""
         chosen = [self._choose(delivery) for delivery in deliveries]
         taken = [False] * len(deliveries)
         for member in _dispatchers(self._members):
@@ -268,7 +268,7 @@ class RemoteDispatching:
         except PeerUnavailable as error:
             _log.warning("%d deliveries are not handed over: %s", len(deliveries), error)
             self._rooms.pop(member.owner, None)
-            # What may be on its way stays leased, so that nobody else starts it as well.
+            # Deliveries that may be on their way stay leased, so that no other dispatcher starts them as well.
             return [error.indeterminate] * len(deliveries)
         return [bool(answer) for answer in answers]
 

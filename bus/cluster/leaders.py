@@ -28,7 +28,7 @@ Listener = Callable[[], Awaitable[None]]
 
 
 class Task(enum.StrEnum):
-    """What one process alone does for a destination that keeps an order."""
+    """Task that exactly one process has for a destination that keeps an order."""
 
     ACCEPTING = "accepting"
     DELIVERING = "delivering"
@@ -49,12 +49,12 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class Leaders:
-    """The tasks of this process, and who has the others.
+    """The tasks of this process, and the owners of the others.
 
-    A process keeps a task until it has none of the destination's messages left and ends, however long it is away: what
-    waits on its disk goes before what anybody else could accept. So nobody takes a task from a process that may be
-    alive, and nothing here depends on clocks. Whoever has emptied the queues of one that is gone gives its tasks up for
-    it (`release_all`).
+    A process keeps a task until it has none of the destination's messages left and ends, however long it is
+    unreachable: the messages on its disk go before any that another process could accept. So no process takes a task
+    from one that may be alive, and nothing here depends on clocks. The process that has emptied the queues of an ended
+    one releases its tasks for it (`release_all`).
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class Leaders:
                 await self.step()
 
     async def step(self) -> None:
-        """Read who has which task, and take what nobody has."""
+        """Read the owners of all tasks, and take tasks without an owner."""
         async with self._stepping:
             before = self._tasks()
             try:
@@ -236,7 +236,7 @@ class Leaders:
         self._found = {one.key: (lead, one.version) for one in found if (lead := _lead(one)) is not None}
 
     def _wanted(self) -> Iterator[str]:
-        """Yield the tasks that nobody has and that are for this process, accepting first."""
+        """Yield the tasks without an owner that are for this process, accepting first."""
         for task in self._mine:
             for code in sorted(self._ordered):
                 if not self._owner(task, code) and self._is_for_me(task, code):
@@ -257,7 +257,7 @@ class Leaders:
         await self._put(name, Lead(self._me, max(lead.epoch + 1, self._clock.now())))
 
     async def _put(self, name: str, lead: Lead) -> None:
-        """Write who has a task, unless somebody else has written meanwhile."""
+        """Write the owner of a task, unless another process has written it meanwhile."""
         version = self._found[name][1] if name in self._found else 0
         try:
             self._found[name] = (
@@ -281,4 +281,4 @@ def _lead(document: Document) -> Lead | None:
         return msgspec.json.decode(document.value, type=Lead)
     except msgspec.DecodeError:
         _log.warning("who has the task %s cannot be read: another version wrote it", document.key)
-        return Lead(" ", 0)  # nobody that is known, so that nobody takes it
+        return Lead(" ", 0)  # an owner that does not exist, so that no process takes it

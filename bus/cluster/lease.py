@@ -16,7 +16,7 @@ LEASE_LASTS: Final = 4.0
 """Seconds, from the begin of its renewal on, for which a lease allows requests to start."""
 _SHORT: Final = 2.5
 PROMISE_LASTS: Final = 5.0
-"""Seconds for which a promise binds; longer than what it is good for, as clocks may run at different speeds."""
+"""Seconds for which a promise binds; longer than the lease that it allows, as clocks may run at different speeds."""
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):

@@ -34,10 +34,10 @@ def host_of(node: str) -> str:
 
 
 class HeldMessages(msgspec.Struct, frozen=True, array_like=True):
-    """What a dispatcher holds for a subscription, in its direct queue or on its way to the subscriber.
+    """Backlog of a dispatcher for a subscription, in its direct queue or on its way to the subscriber.
 
-    How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. What a worker has of
-    that queue is in ``records`` twice.
+    How many, and since when (ms), None for nothing; ``queued`` of them are in the direct queue. Messages of that queue
+    that a worker has are in ``records`` twice.
     """
 
     records: int
@@ -46,7 +46,7 @@ class HeldMessages(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One process.
+    """One process of the bus, as its document describes it.
 
     Attributes
     ----------
@@ -57,15 +57,15 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     url
         Where the other processes reach it.
     started_at
-        When this life of it began, in milliseconds since the epoch; with ``owner`` the name of this life.
+        When it was started, in milliseconds since the epoch; with ``owner`` the name of this run of the process.
     began
-        The same by its clock of now, which may have been put back since; 0 for one that does not tell.
+        The same by its present clock, which may have been put back since; 0 for one that does not report it.
     told_at
-        When it told this, by its clock; 0 for one that does not tell.
+        When it reported this, by its clock; 0 for one that does not report it.
     revision
         Which state of the configuration it has in force.
     view
-        Those that share permits, by ``sharer``; its own shares are no greater than that view allows.
+        Those that share slots, by ``sharer``; its own shares are no greater than that view allows.
     beyond
         The subscriptions of which it still has more requests in flight than its share.
     lapsed_for
@@ -80,9 +80,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         What is wrong with its parts, by name; nothing for one that is well. ``trouble_texts`` has those that can be
         said in another language.
     brokers
-        Of the process that watches, what the administration of clusters tells of them.
+        Of the monitoring process, the state of the clusters as their administration reports it.
     store
-        Of the process that watches, what the store tells of itself.
+        Of the monitoring process, the state of the store as it reports it.
     disks
         Those of its directories, as of the last minutes.
     spools
@@ -91,18 +91,18 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         Those that are not closed, by ``destination/subscription``, some of them when there are many; ``open_breakers``
         is how many there are.
     orphans
-        Of a sweeper, how many queues of processes that are gone it sees.
+        Of a sweeper, how many orphaned queues it sees.
     rejected
-        Of a receiver, what it refused for good within the last day.
+        Of a receiver, the messages that it refused permanently within the last day.
     turned_away
-        Of a receiver, what it refuses for now.
+        Of a receiver, the messages that it refuses for now.
     producers
-        Queues in which something has waited for a while: of a receiver those that producers tell of, of a sweeper those
+        Queues in which something has waited for a while: of a receiver those that producers report, of a sweeper those
         on its machine; some of them when there are many.
     certificates
         Of a dispatcher, those of subscribers that end within a month, some when there are many.
     saturated
-        Subscriptions all of whose permits here are in use while deliveries wait for one, some when there are many.
+        Subscriptions all of whose slots here are in use while deliveries wait for one, some when there are many.
     held_by_rate
         Subscriptions whose deliveries here wait for their rate, some when there are many.
     """
@@ -147,7 +147,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sharer(self) -> str:
-        """The name by which it shares permits: several processes with one name have the share of one."""
+        """The name by which it shares slots: several processes with one name have the share of one."""
         return self.group or self.owner
 
     def address(self) -> Member:
@@ -163,7 +163,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def told_troubles(self) -> dict[str, AnyText]:
-        """Return its troubles as whoever shows them needs them."""
+        """Return its troubles in the form for display."""
         return {name: self.trouble_texts.get(name, text) for name, text in self.troubles.items()}
 
     @property

@@ -66,7 +66,7 @@ class KeptViews(Protocol):
 class _Sighting(NamedTuple):
     """A member, its document, and when that was first seen (monotonic seconds).
 
-    ``ahead`` is by how much (ms) its clock is ahead of this process's, at least: what was told took a while to come
+    ``ahead`` is by how much (ms) its clock is ahead of this process's, at least: its report took a while to arrive
     here. ``behind`` is by how much it is behind, at most. ``too_far_since`` is since when it is ahead by more than
     clocks may differ by.
     """
@@ -82,9 +82,9 @@ class _Sighting(NamedTuple):
 class Members:
     """The processes of one bus that are alive.
 
-    A process whose document has not changed for a while, and that does not answer either, is gone. While the store
-    does not answer, everything stays as it was, the shares of permits too; one that starts meanwhile takes the share
-    that it had last. A dispatcher uses its share only under a ``Lease``.
+    A process whose document has not changed for a while, and that does not answer either, is declared dead. While the
+    store does not answer, everything stays as it was, the shares of slots too; one that starts meanwhile takes the
+    share that it had last. A dispatcher uses its share only under a ``Lease``.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Members:
 
     @property
     def me(self) -> Member:
-        """What this process said of itself last."""
+        """The last document of this process."""
         return self._me
 
     @property
@@ -188,7 +188,7 @@ class Members:
             await self._documents.delete(COLLECTION, owner)
 
     def seen(self, owner: str) -> float:
-        """Return how many seconds ago a process told of itself last; 0 for this one and for one that is not known."""
+        """Return how many seconds ago a process reported last; 0 for this one and for an unknown one."""
         sight = self._sights.get(owner)
         return self._clock.monotonic() - sight.at if sight is not None else 0.0
 
@@ -264,7 +264,7 @@ class Members:
         return middle if middle > SKEW else 0
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` when this process's shares of permits have changed; never while in it.
+        """Call ``listener`` when this process's shares of slots have changed; never while in it.
 
         One that raises is called again a second later.
         """
@@ -283,11 +283,11 @@ class Members:
                     _log.exception("this process could not tell of itself; it goes on and tries again")
 
     def hurry(self) -> None:
-        """Tell at once what is new."""
+        """Write the document of this process at once."""
         self._news.set()
 
     async def _pause(self) -> None:
-        """Wait a second, or until there are news; many at once are told together."""
+        """Wait a second, or until there is a change; many changes at once are written together."""
         await self._clock.sleep(_APART)
         await first_of(self._clock.sleep(_INTERVAL), self._wait_for_news())
         self._news.clear()
@@ -315,8 +315,8 @@ class Members:
         refused = {sharer for sharer, answer in found if answer is not None and not answer.is_promised}
         promised = {self._me.sharer, *(sharer for sharer, answer in found if answer not in (None, ENDED))} - refused
         if not refused and None not in answers:
-            # One that has ended promises nothing, but nobody else is left with whom it could have shared anew before,
-            # and if it starts again it changes no view within the time of this lease.
+            # One that has ended promises nothing, but no other process is left with which it could have shared anew
+            # before, and if it starts again it changes no view within the time of this lease.
             promised.update(sharer for sharer, _ in found)
         if has_majority(promised, self.shares.bounds) and not self._is_missed:
             self._lease.renew(begun)
@@ -378,7 +378,7 @@ class Members:
             self._settle_shares()
 
     async def join(self) -> None:
-        """Enter: with nobody else there, or without a store to ask, this process has permits when it returns."""
+        """Enter: with no other process alive, or without a store, this process has slots when it returns."""
         kept = self._kept.read()
         self._has_shared = bool(kept.views)
         await self.step()
@@ -508,12 +508,12 @@ class Members:
             ahead = max(0, member.told_at - self._clock.now())
             before = self._sights.get(owner)
             since = before.too_far_since if before is not None and before.too_far_since is not None else now
-            # What is read first may have been told long ago.
+            # The document that is read first may have been written long ago.
             behind = max(0, self._clock.now() - member.told_at) if before is not None else 0
             self._sights[owner] = _Sighting(member, document, now, ahead, behind, since if ahead > SKEW else None)
 
     def _read(self, document: Document) -> Member | None:
-        """Return what a process tells; None when it was declared gone, or is of another version."""
+        """Return the document of a process; None when it was declared dead, or is of another version."""
         try:
             return msgspec.json.decode(document.value, type=Member)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -522,7 +522,7 @@ class Members:
             return None
 
     async def _check_silent(self) -> None:
-        """Probe those who have not told anything for a while, all at once, and declare gone who does not answer."""
+        """Probe processes that have not reported for a while, all at once; declare dead those that do not answer."""
         now = self._clock.monotonic()
         silent = [sight for sight in self._sights.values() if now - sight.at > _SILENT]
         answers = await asyncio.gather(*(self._probe(sight.member) for sight in silent))
@@ -538,10 +538,10 @@ class Members:
         version = 0 if member.owner in self._unsure else sight.document.version
         value, owner = unreachable_document(member, has_ended=has_ended), member.owner
         try:
-            # It must learn of it, or it would go on with permits that others have by then.
+            # It must get this message, or it would keep using slots that other processes have by then.
             version = await self._documents.put(COLLECTION, owner, value, version=version)
         except Conflict:
-            return  # it has told of itself meanwhile
+            return  # it has reported meanwhile
         document = Document(owner, version, value)
         self._unread[owner] = UnreadableDocument(document, self._clock.monotonic(), read_unreachable(document))
         _log.warning("process %s (%s, %s) is gone", member.node, owner, ", ".join(member.roles))

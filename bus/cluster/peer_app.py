@@ -1,4 +1,4 @@
-"""HTTP for the other processes of the bus: msgpack in, msgpack out, for whoever has the key of this bus."""
+"""HTTP application for the other processes of the bus: msgpack in, msgpack out, only with the key of this bus."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ _LOADED_FOR: Final = 1.0
 
 
 class Alive(msgspec.Struct, frozen=True):
-    """What a process says to anybody who asks whether it lives, and which one it is."""
+    """Answer of a process to a liveness request, with its name."""
 
     status: str
     owner: str
 
 
 class PeerKey:
-    """The secret by which processes of one bus know each other; made by the first one, and kept in the store."""
+    """The secret by which processes of one bus authenticate; made by the first one, and kept in the store."""
 
     def __init__(self, documents: DocumentStore, clock: Clock) -> None:
         self._documents = documents
@@ -71,14 +71,14 @@ class PeerKey:
         self._value = found.value.decode() if found is not None else ""
 
     async def renew(self) -> None:
-        """Replace the secret, so that whoever has the old one is a stranger; raises ``StoreError``."""
+        """Replace the secret, so that the old one is not accepted any more; raises ``StoreError``."""
         self._value = secrets.token_urlsafe(32)
         await self._documents.put(_SETTINGS, _KEY, self._value.encode())
 
     async def is_current(self, authorization: bytes | None) -> bool:
         """Whether a request comes from a process of this bus; looks again when the store may have a newer secret.
 
-        Whoever has no secret at all can make it look once a second and no more. Raises ``StoreError``.
+        A caller without any secret can cause at most one read a second. Raises ``StoreError``.
         """
         if self.opens(authorization):
             return True

@@ -1,4 +1,4 @@
-"""Documents of a pipeline that stays: what it told of itself, what people want of it, and its last proof."""
+"""Documents of a long-running pipeline: its reported status, the requests of people, and its last proof."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Kept = TypeVar("Kept", PipelineReport, ProofReport, RunRequest)
 
 
 class PipelineDocuments:
-    """What was told last; what another version wrote in another way is as if it was not.
+    """The last reports of a pipeline; one in the format of another version counts as missing.
 
-    All methods raise ``StoreUnavailable`` while the store is away.
+    All methods raise ``StoreUnavailable`` while the store is unreachable.
     """
 
     def __init__(self, documents: DocumentStore) -> None:
         self._documents = documents
 
     async def told(self) -> PipelineReport | None:
-        """Return what a pipeline told of itself last; None when none ever did."""
+        """Return the last status of a pipeline; None when none ever reported."""
         return _decoded(await self._documents.get(PIPELINE, STATE), PipelineReport)
 
     async def wishes(self) -> list[RunRequest]:
@@ -39,7 +39,7 @@ class PipelineDocuments:
         return _decoded(await self._documents.get(PIPELINE, PROOF), ProofReport)
 
     async def tell(self, pipeline: Pipeline, now: int, by: str) -> list[RunRequest]:
-        """Write what a pipeline tells of itself; durable when it returns. Return what people want of it still."""
+        """Write the status of a pipeline; durable when it returns. Return the open requests of people."""
         await self._documents.put(
             PIPELINE, STATE, msgspec.json.encode(PipelineReport(at=now, by=by, pipeline=pipeline))
         )

@@ -20,7 +20,7 @@ _PATIENCE: Final = 2.0
 
 
 class Lane(msgspec.Struct, frozen=True, array_like=True):
-    """What waits in a lane of a local queue for one consumer; ``oldest`` (ms) is when its oldest record was made."""
+    """Backlog of one consumer in a stream of a local queue; ``oldest`` (ms) is when its oldest record was made."""
 
     spool: str
     lane: str
@@ -30,20 +30,20 @@ class Lane(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One process now.
+    """Present state of one process.
 
     Attributes
     ----------
     member
-        What it tells everybody, as of now.
+        Its document for all processes, as of now.
     lanes
-        Of its local queues, those in which something waits.
+        Streams of its local queues in which something waits.
     breakers
         All that are not closed, by ``destination/subscription``.
     swept
         Of a sweeper, the directories below which it looks for ``orphans``.
     producers
-        Of a receiver, those that it has heard of.
+        Of a receiver, those that reported to it.
     """
 
     member: Member
@@ -56,9 +56,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(NamedTuple):
-    """What came of asking a process: its report, or why there is none.
+    """Answer of a process: its report, or why there is none.
 
-    ``member`` is what it told last; ``seen`` is how many seconds ago that was.
+    ``member`` is its last document; ``seen`` is how many seconds ago that was written.
     """
 
     member: Member
@@ -79,7 +79,7 @@ class Reports:
         self._own = own
 
     async def of_all(self) -> list[Answer]:
-        """Return what every process says, this one first; whoever does not answer in 2 s is in it with the reason."""
+        """Return the answers of all processes, this one first; of one that does not answer in 2 s, the reason."""
         return await self.of(self._members.all)
 
     async def of(self, members: Sequence[Member]) -> list[Answer]:

@@ -18,7 +18,7 @@ _answer: Final = msgspec.msgpack.Decoder(bool)
 
 
 class StrictWriter(Protocol):
-    """Who writes to strictly ordered destinations (`bus.transports.chains.chains.Chains`)."""
+    """Writer to strictly ordered destinations (`bus.transports.chains.chains.Chains`)."""
 
     def sends(self, code: str) -> bool:
         """Whether this process sends to a destination."""
@@ -48,7 +48,7 @@ class WritingAgain:
 
 
 class WritingAgainApp(PeerApp):
-    """What a receiver does for such a request."""
+    """Requests to write messages again, handled in a receiver."""
 
     def __init__(self, sending: StrictWriter, key: PeerKey) -> None:
         self._sending = sending
