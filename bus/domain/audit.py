@@ -27,10 +27,10 @@ class Change(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, kw_only=True):
     """One change, or one read of a message body.
 
-    ``kind`` of who did it is ``key``, ``user`` or ``open`` (nobody needed a key yet). ``resource`` is the path below
-    ``/api/v1``. ``status`` is that of the answer: None from when the request was let in until it is known, and for
-    ever when the process or the store went away between the two. Of a request that was not done ``changes`` has the
-    names of the fields only.
+    ``kind`` of the actor is ``key``, ``user`` or ``open`` (no key was required yet). ``resource`` is the path below
+    ``/api/v1``. ``status`` is that of the answer: None from when the request was let in until it is known, and
+    permanently when the process or the store failed between the two. Of a request that was not done ``changes`` has
+    the names of the fields only.
     """
 
     id: str
@@ -87,7 +87,7 @@ def key_before(time: int) -> str:
 
 
 def concerns(entry: Entry, *, who: str | None, what: str | None) -> bool:
-    """Whether an entry is one of somebody (id, name or kind), and of a resource or of one below it."""
+    """Whether an entry is one of an actor (id, name or kind), and of a resource or of one below it."""
     if who is not None and who not in (entry.by, entry.name, entry.kind):
         return False
     return what is None or f"{entry.resource}/".startswith(f"{what.strip('/')}/")

@@ -14,12 +14,12 @@ _Value = TypeVar("_Value")
 
 
 class Difference(NamedTuple):
-    """In what two states of the configuration differ.
+    """Differences of two states of the configuration.
 
     Attributes
     ----------
     destinations
-        Codes of those that differ in themselves, in a subscription, or in what somebody has removed.
+        Codes of those that differ in themselves, in a subscription, or in what a user has removed.
     subscriptions
         Keys of those that differ, and of all whose destination itself differs.
     """
@@ -34,8 +34,8 @@ class Catalog:
     Parameters
     ----------
     removed
-        Destinations (``code``) and subscriptions (``code/name``) that somebody has removed. What is missing and not
-        among them was lost, as with a store that was wiped: what waits for it is kept.
+        Destinations (``code``) and subscriptions (``code/name``) that a user has removed. One that is missing and not
+        among them was lost, as with a store that was wiped: messages that wait for it are kept.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Catalog:
         unsubscribed: Collection[tuple[str, str]] = (),
         removed: Iterable[str] | None = None,
     ) -> Catalog:
-        """Return a catalog with these made or replaced, then without some; it shares all other objects with this one.
+        """Return a catalog with these added or replaced, then without some; it shares all other objects with this one.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Catalog:
         unsubscribed
             Keys of subscriptions.
         removed
-            All that somebody has removed, as of now; None for no change.
+            All that users have removed, as of now; None for no change.
         """
         made = {subscription.key: subscription for subscription in subscriptions}
         replaced = {one.code: one for one in destinations}
@@ -140,12 +140,12 @@ class Catalog:
         return self._names.get(destination, ())
 
     def is_gone(self, destination: str, subscription: str) -> bool:
-        """Whether somebody removed a subscription, so that nothing needs to wait for it."""
+        """Whether a user removed a subscription, so that nothing needs to wait for it."""
         is_there = (destination, subscription) in self.subscriptions
         return not is_there and f"{destination}/{subscription}" in self.removed
 
     def has_left(self, destination: str) -> bool:
-        """Whether somebody removed a destination, so that nothing needs to be published to it."""
+        """Whether a user removed a destination, so that nothing needs to be published to it."""
         return destination not in self.destinations and destination in self.removed
 
     def expected(self, destination: str, routing_key: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ IDEMPOTENCY: Final = "idempotency"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What an Idempotency-Key stands for: the first id, that request's body, and when."""
+    """First request with an Idempotency-Key: its id, its body, and its time."""
 
     message_id: str
     body: str

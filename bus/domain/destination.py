@@ -79,9 +79,9 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     former
         Transports that it has left and that are still consumed.
     traced
-        Its messages are published with their trace ids, and each receipt tells where they were, on brokers that can.
+        Its messages are published with their trace ids, and each receipt shows where they were, on brokers that can.
     owner
-        Who is told of its alarms and those of its subscriptions, in words of the channels' ``owners``.
+        Recipient of its alarms and those of its subscriptions, one of the channels' ``owners``.
     pv_min, pv_max
         Messages in ten minutes; fewer, or more, are an alarm. None for no limit.
     refuse_unchecked_keys
@@ -112,7 +112,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def carrier(self) -> str:
-        """What its messages are published to: its transport, or that one's groups of brokers for a strict order."""
+        """Target of its messages: its transport, or that one's groups of brokers for a strict order."""
         return strict_carrier(self.transport) if self.ordering is Ordering.STRICT else self.transport
 
     @property
@@ -132,8 +132,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 def switched(known: Destination | None, wanted: Destination, now: int) -> Destination:
     """Return the wanted destination with the transports that it has left, by this change or before.
 
-    A receiver that has not yet heard of the change goes on with the old transport, so that one stays attached for a
-    day.
+    A receiver that has not yet received the change uses the old transport, so that one stays attached for a day.
     """
     if known is None:
         return wanted

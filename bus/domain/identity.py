@@ -56,7 +56,7 @@ def id_floor(time: int) -> str:
 
 
 def trace_number(message_id: str) -> int:
-    """Return the trace id of 64 bits by which brokers know a message that is traced there.
+    """Return the 64-bit trace id of a message on brokers that trace it.
 
     Its 16 hexadecimal digits are the first 17 of the canonical id without the 13th, which is always the version 7: 48
     bits of time and 14 of chance. So ids can be found by it, as a range.

@@ -1,4 +1,4 @@
-"""Names of lanes. Those of a destination begin with its code; the outcomes that are not final have lanes apart."""
+"""Names of spool streams: they begin with the code of a destination; outcomes that are not final have their own."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ STORE: Final = "/store"
 
 
 def unfinished_lane(destination: str, subscription: str) -> str:
-    """Return the lane of a subscription's outcomes that ask for another attempt."""
+    """Return the stream of a subscription's outcomes that ask for another attempt."""
     return f"{destination}{_SEPARATOR}{subscription}"
 
 
 def accepted_lane(destination: str) -> str:
-    """Return the lane of the direct queue that a receiver of the same process accepts a destination's messages into."""
+    """Return the stream of the direct queue for messages of a destination that a receiver of its process accepts."""
     return f"{destination}{_SEPARATOR}accepted"
 
 
 def moved_lane(destination: str, subscription: str) -> str:
-    """Return the lane of the direct queue for what another dispatcher had for a subscription, and no permits."""
+    """Return the stream of the direct queue for messages from a dispatcher that had no slots for the subscription."""
     return f"{destination}{_SEPARATOR}moved{_SEPARATOR}{subscription}"
 
 
 def turn_of(lane: str) -> int:
-    """Return which of a destination's lanes of the direct queue is consumed first where an order is kept, from 0.
+    """Return the place of a stream in the order in which a destination's direct queue is consumed, from 0.
 
-    What another dispatcher had, then what was published to it, then what was accepted into it.
+    First the messages of another dispatcher, then those published to it, then those accepted into it.
     """
     _, _, kind = lane.partition(_SEPARATOR)
     if kind.startswith(f"moved{_SEPARATOR}"):
@@ -36,10 +36,10 @@ def turn_of(lane: str) -> int:
 
 
 def destination_of(lane: str) -> str:
-    """Return the destination that a lane belongs to; a code has no slash."""
+    """Return the destination that a stream belongs to; a code has no slash."""
     return lane.partition(_SEPARATOR)[0]
 
 
 def is_unfinished(lane: str) -> bool:
-    """Whether a lane is one of unfinished outcomes."""
+    """Whether a stream is one of unfinished outcomes."""
     return _SEPARATOR in lane

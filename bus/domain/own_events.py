@@ -14,9 +14,9 @@ from bus.domain.message import Message
 from bus.domain.times import format_time
 
 CODE: Final = "bus.events"
-"""The destination; while there is none, nothing is told."""
+"""The destination; while there is none, no event is published."""
 _EACH: Final = 200
-"""Of more deaths at once, what is beyond is told as a count."""
+"""Most deaths at once that are published one by one; of the others only their number."""
 
 
 class OwnEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class OwnEvent(msgspec.Struct, frozen=True, kw_only=True):
     id
         Of its message.
     key
-        What it is about, the same however often it is told of: it is kept once.
+        Key of the subject, the same each time that it is published: it is kept once.
     type
         Such as ``delivery.dead``; docs/events.md has all.
     at

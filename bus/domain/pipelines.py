@@ -12,7 +12,7 @@ import msgspec
 
 MOST_RUNS: Final = 100
 MOST_FOUND: Final = 250
-"""Missing deliveries of a proof, and contradicted ones; of more only the number is told."""
+"""Missing deliveries of a proof, and contradicted ones; of more only the number is reported."""
 MOST_TEXT: Final = 2000
 """Characters of an error, and of its hint."""
 MOST_NAME: Final = 200
@@ -20,11 +20,11 @@ MOST_NAME: Final = 200
 MOST_GAPS: Final = 100
 MOST_BARS: Final = 240
 HEARD_MS: Final = 30_000
-"""For how long a pipeline of which nothing was heard is taken to be there."""
+"""For how long a pipeline without a report is assumed to be alive."""
 
 
 class Job(enum.StrEnum):
-    """What it runs by its clock, or when somebody wants it."""
+    """Job that a pipeline runs by its clock, or on request."""
 
     RECONCILE = "reconcile"
     JUDGE = "judge"
@@ -34,7 +34,7 @@ class Job(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """How a run stands, or ended: what a proof or a judgement says, ``nothing`` for no work, ``broken`` by a kill."""
+    """State or result of a run: that of a proof or a judgement, ``nothing`` for no work, ``broken`` by a kill."""
 
     RUNNING = "running"
     PROVEN = "proven"
@@ -59,11 +59,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     number
         Runs of a lake are counted from 1.
     by
-        Who wanted it; empty for the clock.
+        Who requested it; empty for the clock.
     wish
-        The id of the wish that it fulfils; empty for none.
+        The id of the request that it fulfils; empty for none.
     figures
-        What it did, by name.
+        Figures of its work, by name.
     error, hint
         Why it failed, and what to do, in English.
     """
@@ -83,7 +83,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job and when it runs: its cron expression, empty for never by itself, and the next time.
 
-    ``waits`` is whether it runs as soon as what runs now has ended; ``wish`` is the id of the wish that it waits for.
+    ``waits`` is whether it runs as soon as the current run has ended; ``wish`` is the id of the request for that.
     """
 
     job: Job
@@ -94,7 +94,7 @@ class ScheduledJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the rollup goes, since it was started.
+    """Progress of the rollup, since it was started.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that somebody wants now; there is one for each job at most."""
+    """A run that a person requested; there is one for each job at most."""
 
     id: str
     job: Job
@@ -128,7 +128,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline as it told of itself last.
+    """The last reported status of a pipeline.
 
     Attributes
     ----------
@@ -148,19 +148,19 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...] = ()
 
     def took(self, wish: RunRequest) -> bool:
-        """Whether it fulfils a wish, or did."""
+        """Whether it fulfils a request, or did."""
         return any(wish.id == run.wish for run in self.runs) or any(wish.id == each.wish for each in self.jobs)
 
 
 class PipelineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline with when (ms) and by whom it was told of."""
+    """Status of a pipeline, with the time (ms) and the process of the report."""
 
     at: int
     by: str
     pipeline: Pipeline
 
     def is_heard(self, now: int) -> bool:
-        """Whether it told of itself lately."""
+        """Whether its last report is recent."""
         return now - self.at <= HEARD_MS
 
 
@@ -179,7 +179,7 @@ class MissingDelivery(msgspec.Struct, frozen=True, kw_only=True):
 
     At the hop ``accept`` no receiver accepted the message, at ``publish`` the store lost it.
 
-    ``last_event`` and ``stored`` say in English what events and store know of it.
+    ``last_event`` and ``stored`` are its state in the events and in the store, in English.
     """
 
     id: str
@@ -215,16 +215,16 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The last proof, as people look at it.
+    """The last proof, for display.
 
     Attributes
     ----------
     run
         The number of the run that made it.
     watermark
-        Up to when all live emitters were heard.
+        Up to when the events of all live emitters were received.
     since, before
-        The range of messages that it is of.
+        The range of messages that it covers.
     on_their_way
         Expected deliveries that are not over yet.
     missing, contradicted, unaccepted

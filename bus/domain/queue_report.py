@@ -22,7 +22,7 @@ class QueueReport(NamedTuple):
     oldest
         For how long (ms) the first of them has waited, by the producer's clock.
     id
-        Tells queues of one source apart.
+        Distinguishes queues of one source.
     source
         Whose it is, where it says so; else whose its messages are.
     """

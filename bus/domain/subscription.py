@@ -20,21 +20,21 @@ PAUSED_BY_PERSON: Final = N_("paused by a person")
 
 
 class BatchFormat(enum.StrEnum):
-    """How the messages of a POST are written: an object a line, or one array of them."""
+    """Format of the messages of a POST: an object a line, or one array of them."""
 
     NDJSON = "ndjson"
     JSON = "json"
 
 
 class OnFailure(enum.StrEnum):
-    """What becomes of the later messages of a key once one of them is given up."""
+    """Treatment of the later messages of a key once one of them is given up."""
 
     BLOCK = "block"
     """They wait until a person resends or skips it."""
     PARK = "park"
-    """It is set aside, and they go on."""
+    """It is set aside, and they continue."""
     SKIP = "skip"
-    """It is dead, and they go on."""
+    """It is dead, and they continue."""
 
 
 MOST_SECRETS: Final = 5
@@ -100,7 +100,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
         Where a new one starts on a transport that keeps what was delivered (Kafka), in milliseconds since the epoch;
         0 is the next message.
     owner
-        Who is told of its alarms, in words of the channels' ``owners``; empty for the destination's.
+        Recipient of its alarms, one of the channels' ``owners``; empty for the destination's.
     alarms
         From where on it is an alarm.
     doubted_until
@@ -134,7 +134,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names a subscription: its destination and its own name."""
+        """Key of a subscription: its destination and its own name."""
         return (self.destination, self.name)
 
     def rotated(self, fresh: str, now: int, until: int) -> tuple[Secret, ...]:

@@ -69,7 +69,7 @@ def size_in_batch(message: Message) -> int:
 
 
 def batch_entry(message: Message, attempt: int, context: TraceContext | None = None) -> bytes:
-    """Return one message as a JSON object on one line; ``context`` is told in the place of its own.
+    """Return one message as a JSON object on one line; ``context`` replaces the trace context of the message.
 
     A body whose content type is JSON is in it as it was sent, but for line ends between its tokens, which are spaces;
     any other, also one that only says that it is JSON, is in base64.
@@ -140,7 +140,7 @@ def batch_headers(
 
 
 class BatchAnswer(NamedTuple):
-    """What a 2xx says of the messages of a batch.
+    """Results of the messages of a batch in a 2xx answer.
 
     Attributes
     ----------

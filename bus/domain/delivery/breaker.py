@@ -36,7 +36,7 @@ class Breaker:
     opened_at
         Since when it has not been closed; of no meaning while it is.
     answered
-        The status of the last failure; None when nobody answered.
+        The status of the last failure; None when there was no answer.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ REMOVED: Final = N_("subscription removed")
 
 
 def canceled(trace: Trace, subscription: str, now: int, reason: str = REMOVED) -> Outcome:
-    """Return the end of a delivery as the trace knows it; ``now`` in milliseconds since the epoch.
+    """Return the canceled outcome of a delivery in a trace; ``now`` in milliseconds since the epoch.
 
     An attempt that is under way and succeeds outranks it.
     """
@@ -32,9 +32,9 @@ def canceled(trace: Trace, subscription: str, now: int, reason: str = REMOVED) -
 
 
 def canceled_row(row: Compensation, trace: Trace | None, now: int) -> Outcome | None:
-    """Return the end of a row's delivery; None for a message to publish, or when the trace says that it has ended.
+    """Return the canceled outcome of a row's delivery; None for a message to publish, or if it ended in the trace.
 
-    The trace, which may know nothing of the row yet, is changed.
+    The trace, which may not contain the row yet, is changed.
     """
     trace = trace or start_trace(row.message_id, row.destination, row.retention_days)
     if not row.subscription or is_finished(trace, row.subscription, row.generation):

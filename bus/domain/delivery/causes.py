@@ -1,7 +1,7 @@
 """The reason why a delivery has not ended yet, or holds up others, from the present state of the bus.
 
-No process knows where each single message is. So what is said of queues and permits is true of its subscription as a
-whole, and the sentences claim no more than that.
+No process has the place of each single message. So the statements on queues and slots hold for its subscription as a
+whole, and the texts claim no more than that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BEHIND: Final = 5000  # ms; a feed that keeps up with its outcomes is never so 
 
 
 class Cause(NamedTuple):
-    """Why a delivery has not ended yet.
+    """Reason why a delivery has not ended yet.
 
     ``name`` is ``paused``, ``removed``, ``scheduled``, ``retry``, ``order``, ``nobody``, ``breaker``, ``permits``,
     ``rate``, ``queue`` or ``under_way``; ``what`` says it to people.
@@ -35,7 +35,7 @@ class Cause(NamedTuple):
 
 
 class Post(NamedTuple):
-    """What one dispatcher has of a subscription: its permits, None without a worker, and its breaker unless closed."""
+    """State of a subscription in one dispatcher: its slots, None without a worker, and its breaker unless closed."""
 
     node: str
     worker: WorkerFigures | None = None
@@ -43,21 +43,21 @@ class Post(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where messages of a subscription wait; ``oldest`` (ms) is when the oldest there was received."""
+    """Queue with messages of a subscription; ``oldest`` (ms) is when the oldest there was received."""
 
     what: LocalizedText
     oldest: int
 
 
 class Moment(NamedTuple):
-    """What holds a subscription now.
+    """Present obstacles to the deliveries of a subscription.
 
     Attributes
     ----------
     posts
         Of the dispatchers that are alive.
     is_whole
-        All of them answered; otherwise nothing is known of permits and rates.
+        All of them answered; otherwise slots and rates are unknown.
     has_clock
         A compensator is alive, or none is needed, since the dispatcher that keeps the order has what is due.
     places
@@ -154,7 +154,7 @@ def _answered(status: int | None) -> AnyText:
 
 
 def _held(workers: Sequence[WorkerFigures], subscription: Subscription) -> Cause | None:
-    """Return what keeps the dispatchers from delivering: permits or the rate; None for neither."""
+    """Return the limit that keeps the dispatchers from delivering: slots or the rate; None for neither."""
     working = [worker for worker in workers if worker.share]
     if not working:
         return Cause("permits", localized("no dispatcher has a share of the permits yet"))

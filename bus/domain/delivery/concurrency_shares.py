@@ -17,21 +17,21 @@ import msgspec
 
 
 class View(msgspec.Struct, frozen=True):
-    """The dispatchers among which permits are shared, as one process sees them.
+    """The dispatchers among which slots are shared, as one process sees them.
 
     Attributes
     ----------
     owners
         The dispatchers, in order.
     rotation
-        Raised now and then, so that permits that are too few for all dispatchers go to each in turn.
+        Raised now and then, so that slots that are too few for all dispatchers go to each in turn.
     """
 
     owners: tuple[str, ...] = ()
     rotation: int = 0
 
     def share(self, owner: str, name: str, total: int) -> int:
-        """Return how many permits of a subscription a dispatcher has; its name decides who gets the remainder first."""
+        """Return how many slots of a subscription a dispatcher has; its name decides who gets the remainder first."""
         if owner not in self.owners:
             return 0
         count = len(self.owners)
@@ -44,7 +44,7 @@ State = tuple[tuple[View, ...], dict[str, tuple[View, ...]]]
 
 
 class Shares:
-    """What one dispatcher may use while views change."""
+    """Shares that one dispatcher may use while views change."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -78,11 +78,11 @@ class Shares:
 
     @property
     def has_any(self) -> bool:
-        """Whether it may have a permit of some subscription: every view that bounds it has it among its members."""
+        """Whether it may have a slot of some subscription: every view that bounds it has it among its members."""
         return all(self._owner in view.owners for view in self.bounds)
 
     def want(self, view: View) -> None:
-        """Change to another view; until ``grant`` only as far as that means fewer permits."""
+        """Change to another view; until ``grant`` only as far as that means fewer slots."""
         # Every view on the way bounds what may be used: another dispatcher may have been granted its share of it.
         if view != self.view:
             self._change((*(bound for bound in self.bounds if bound != view), view), self.kept_back)
@@ -107,7 +107,7 @@ class Shares:
             self.version += 1
 
     def may_differ(self, before: State, total: int) -> bool:
-        """Whether a subscription with so many permits may have another share now than in an earlier state.
+        """Whether a subscription with so many slots may have another share now than in an earlier state.
 
         Those in ``kept_back``, now or then, are not considered.
         """
@@ -120,7 +120,7 @@ class Shares:
         return then != now
 
     def of(self, name: str, total: int) -> int:
-        """Return how many permits of a subscription this dispatcher may use now."""
+        """Return how many slots of a subscription this dispatcher may use now."""
         bounds = (*self.bounds, *self.kept_back.get(name, ()))
         return min(view.share(self._owner, name, total) for view in bounds)
 

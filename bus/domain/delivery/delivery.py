@@ -16,7 +16,7 @@ from bus.domain.message import Message, encode_message
 
 
 class Status(enum.StrEnum):
-    """Where a delivery stands; also, as the worst of its deliveries, where a message stands."""
+    """State of a delivery; that of a message is the worst of its deliveries."""
 
     PENDING = "pending"
     RETRYING = "retrying"
@@ -55,13 +55,13 @@ SEVERITY: Final = {status: len(WORST_FIRST) - place for place, status in enumera
 FINAL: Final = frozenset({Status.DELIVERED, Status.SKIPPED, Status.CANCELED, Status.DEAD, Status.PARKED})
 """States in which nothing more happens by itself."""
 UNDELIVERED: Final = frozenset({Status.PENDING, Status.RETRYING, Status.RESEND, Status.PARKED, Status.DEAD})
-"""States in which a delivery may still be delivered: it goes on, or waits for a person."""
+"""States in which a delivery may still be delivered: it continues, or waits for a person."""
 TRIED: Final = frozenset({Status.RETRYING, Status.RESEND, Status.CANCELED, Status.PARKED, Status.DEAD})
-"""States other than delivered that attempts may have led to, so that the last one tells of the delivery."""
+"""States other than delivered that attempts may have led to, so that the last attempt describes the delivery."""
 
 
 class Origin(enum.StrEnum):
-    """Why an attempt was made."""
+    """Reason for an attempt."""
 
     TRANSPORT = "road"
     RETRY = "retry"
@@ -104,7 +104,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_late
         Whether it went out of the order of its key: resent, or found again, behind younger ones.
     receipt
-        Where the dispatcher received the message from, when its broker tells.
+        Where the dispatcher received the message from, when its broker reports it.
     """
 
     id: str
@@ -125,7 +125,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a resend comes from.
+    """Origin of a resend.
 
     Attributes
     ----------
@@ -183,14 +183,14 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What came of a delivery; one durable record in the dispatcher's spool.
+    """Outcome of a delivery; one durable record in the dispatcher's spool.
 
     Attributes
     ----------
     at
         When it was decided, in milliseconds since the epoch.
     reason
-        Why, in words a person understands; empty for a plain success.
+        Why, in words for people; empty for a plain success.
     attempt
         The POST; None when the state changed without one (skipped, canceled).
     due_at
@@ -206,7 +206,7 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
         Where it stands in an order, ``place`` 0 for one that is in none. With a place, an outcome that carries the
         message holds up those behind it: one that is dead, until a person has decided.
     owner, lease_until
-        Who makes the next attempt, and until when (ms) nobody else may; set on the way to the store.
+        Process that makes the next attempt, and until when (ms) no other may; set on the way to the store.
     """
 
     message_id: str
@@ -320,7 +320,7 @@ def due_row(message: Message) -> Compensation:
 def rewound(row: Compensation, now: int) -> Compensation:
     """Return a row as if it were set now (ms): it is due, and leased, for as long as it was to be.
 
-    The due time of a message to publish is somebody's choice, and stays.
+    The due time of a message to publish was chosen by its producer, and stays.
     """
     ahead = row.set_at - now
     due_at = row.due_at - ahead if row.subscription else row.due_at

@@ -1,4 +1,4 @@
-"""Deliveries that a person ended, set aside so that their keys go on, or discarded: the reason says who, and why."""
+"""Deliveries that a person ended, set aside so that their keys continue, or discarded: the reason says who, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REASON: Final = re.compile(rf"({SET_ASIDE}|{DISCARDED}) by (.+?)(?:: (.+))?", r
 
 
 class Intervention(NamedTuple):
-    """What a person did, ``SET_ASIDE`` or ``DISCARDED``, who, and why in their words; empty where they said nothing."""
+    """Action of a person, ``SET_ASIDE`` or ``DISCARDED``, with their name and reason; empty where they gave none."""
 
     what: str
     by: str

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Receipt(NamedTuple):
-    """One receipt, as the broker told of it; NSQ does.
+    """One receipt of a message, as the broker (NSQ) reported it.
 
     Attributes
     ----------
@@ -21,9 +21,9 @@ class Receipt(NamedTuple):
     partition
         None where topics have none.
     trace_id
-        The one that a producer told the broker, decimal; empty for none.
+        The one that a producer sent to the broker, decimal; empty for none.
     offset, size
-        Where it is in the partition's log, and how long it is there, in bytes; None where the broker does not tell.
+        Its offset and size in the partition's log, in bytes; None where the broker does not report them.
     """
 
     server: str

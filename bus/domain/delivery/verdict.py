@@ -129,7 +129,7 @@ def without_post(delivery: Delivery, subscription: Subscription, status: Status,
 
 
 def behind(delivery: Delivery, subscription: Subscription, now: int) -> Outcome:
-    """Return what is told of a delivery that waits for an earlier one of its key, in the store from now on."""
+    """Return the reason shown for a delivery that waits for an earlier one of its key, in the store from now on."""
     return msgspec.structs.replace(
         without_post(delivery, subscription, Status.PENDING, BEHIND, now),
         due_at=now,

@@ -9,7 +9,7 @@ from bus.localized_text import LocalizedText
 
 
 class Severity(enum.StrEnum):
-    """How badly a person is needed, the worst first."""
+    """Severity of an alarm, the worst first."""
 
     CRITICAL = "critical"  # messages are refused, or nothing flows
     WARNING = "warning"  # something waits or failed, and will not heal by itself or not soon
@@ -22,24 +22,24 @@ class Severity(enum.StrEnum):
 
 
 class Alarm(NamedTuple):
-    """One thing that needs a person.
+    """One condition that needs a person.
 
     Attributes
     ----------
     rule
         The name of its rule in `bus.domain.health.rulebook`.
     link
-        The path below ``/api/v1`` of what it is about.
+        The path below ``/api/v1`` of the object that it is about.
     since
         When it began, in milliseconds; None when it is not known.
     destination, subscription
-        What it is about. An alarm without a destination concerns the whole bus.
+        The object of the alarm. An alarm without a destination concerns the whole bus.
     subject
-        What it is about when that is neither: a part, a queue, a process.
+        The object when that is neither: a part, a queue, a process.
     cause
-        Alarms of one cause are told of together.
+        Alarms of one cause are reported together.
     owner
-        Whose it is.
+        Owner of that object.
     """
 
     rule: str
@@ -56,5 +56,5 @@ class Alarm(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What it is, the same each time that it is found."""
+        """Identity of the alarm, the same each time that it is found."""
         return f"{self.rule}:{self.subject or '/'.join(filter(None, (self.destination, self.subscription)))}"

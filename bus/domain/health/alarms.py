@@ -72,7 +72,7 @@ def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] =
 
 
 def is_known(facts: Facts, key: str) -> bool:
-    """Whether the facts can tell of an alarm that it is gone; what is not known stays as it was."""
+    """Whether the facts can show that an alarm is over; one without facts stays as it was."""
     if facts.is_blind:
         return False
     rule, _, subject = key.partition(":")

@@ -14,13 +14,13 @@ from bus.domain.subscription import Subscription
 
 _STORE: Final = "store"
 _OF_STORE: Final = frozenset({"configuration", "events", "order", "permits", "retention", "stuck"})
-"""Parts that are not well while the store is away."""
+"""Parts that are unhealthy while the store is unreachable."""
 _OF_ROLES: Final = {"dispatchers": "dispatcher"}
-"""What processes say is not well while nobody has a role."""
+"""Parts that processes report as unhealthy while no process has a role."""
 _WAITS: Final = frozenset({"age", "backlog", "latency", "saturated", "stalled"})
-"""What is found of a subscription when its messages do not get to the dispatchers, or from there to the subscriber."""
+"""Rules of a subscription whose messages do not get to the dispatchers, or from there to the subscriber."""
 _NORMS: Final = {"volume": ("volume-low", "backlog"), "latency": ("latency",), "failure": ("errors",)}
-"""The rules that what is outside of its norms is like, by metric; of a destination the first alone."""
+"""Rules that correspond to a deviation from a norm, by metric; of a destination only the first."""
 _SPOOLS: Final = frozenset({"spool-age", "spool-full"})
 _WITHOUT: Final = {
     "dispatcher": _WAITS | _SPOOLS,
@@ -30,7 +30,7 @@ _WITHOUT: Final = {
 
 
 class _CandidateCauses(NamedTuple):
-    """What may be a cause: parts that are not well, roles that nobody has, hosts of subscribers that are down.
+    """Possible causes: parts that are unhealthy, roles without a process, hosts of subscribers that are down.
 
     ``full`` has the cause of the full disk of a process, by its owner; ``own`` are the causes of subscriptions that
     have a trouble of their own.
@@ -71,7 +71,7 @@ def _lasting(facts: Facts, kind: str) -> set[str]:
 
 
 def _is_ill(broker: BrokerFigures) -> bool:
-    """Whether a cluster's administration tells of what holds messages up."""
+    """Whether a cluster's administration reports a condition that holds messages up."""
     alarms = any(node.partitions or node.memory_alarm or node.disk_alarm for node in broker.nodes)
     return alarms or broker.in_flow > 0
 
@@ -111,9 +111,9 @@ def _cause_of_spool(alarm: Alarm, known: _CandidateCauses) -> str:
 
 
 _OF_ITS_OWN: Final = frozenset({"dead", "subscriber-gone"})
-"""What a person must know of although the same subscriber, or its host, has had another trouble for long."""
+"""Rules whose alarms a person must see although the same subscriber, or its host, has had another alarm for long."""
 _APART: Final = frozenset({"norm", "proof", *_OF_ITS_OWN})
-"""What is no trouble that a norm of a subscription follows from."""
+"""Rules whose alarms do not explain a deviation from a norm of a subscription."""
 
 
 def _cause_of_lane(rule: str, lane: Lane, known: _CandidateCauses, facts: Facts) -> str:

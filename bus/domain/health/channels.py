@@ -15,7 +15,7 @@ from bus.domain.health.incidents import Incident, Notification, RaisedAlarm
 
 
 class QuietHours(NamedTuple):
-    """Hours of a day in which only what is critical is told: from ``since`` until ``until``, over midnight or not."""
+    """Hours of a day in which only critical alarms are sent: from ``since`` until ``until``, over midnight or not."""
 
     since: time
     until: time
@@ -37,17 +37,17 @@ class Channel(NamedTuple):
     url
         As Apprise writes it; it has secrets.
     least
-        It is told of what is at least as bad.
+        Lowest severity that it gets.
     after
-        Milliseconds after which it is told of what nobody has acknowledged: people are told in turn, by several.
+        Milliseconds after which it gets an unacknowledged incident: several channels are an escalation.
     quiet
-        When it is told of nothing but what is critical.
+        Hours in which it gets critical incidents only.
     owners
-        It is told of what belongs to them; of everything when there are none.
+        It gets the incidents of these owners; all incidents when there are none.
     repeat
-        Milliseconds after which it is told again of what nobody has acknowledged; 0 for never.
+        Milliseconds after which it gets an unacknowledged incident again; 0 for never.
     heartbeat
-        Milliseconds between two signs of life; such a channel is told nothing else. 0 for a channel of incidents.
+        Milliseconds between two heartbeats; such a channel gets nothing else. 0 for a channel of incidents.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Channel(NamedTuple):
 
 
 class Silence(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody is told of alarms that match, until a time (ms); each part may have ``*``, and is any when empty."""
+    """Mutes the alarms that match until a time (ms); each part may have ``*``, and an empty one matches all."""
 
     id: str
     until: int
@@ -92,7 +92,7 @@ def _with_stars_alone(pattern: str) -> str:
 
 
 class Notice(enum.StrEnum):
-    """What a channel is told of an incident."""
+    """Kind of a notification of an incident."""
 
     OPENED = "opened"
     WORSE = "worse"
@@ -106,7 +106,7 @@ def is_silenced(incident: Incident, silences: Sequence[Silence], now: int) -> bo
 
 
 def notice(channel: Channel, incident: Incident, silences: Sequence[Silence], now: int) -> Notice | None:
-    """Return what a channel is to be told now of an incident; None for nothing."""
+    """Return the notification of an incident that a channel gets now; None for nothing."""
     if channel.heartbeat or not _concerns(channel, incident):
         return None
     if _is_quiet(channel, incident, now):

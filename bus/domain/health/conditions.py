@@ -13,7 +13,7 @@ from bus.domain.subscription import Subscription
 from bus.localized_text import N_, AnyText, localized
 
 _FAILING: Final = 0.1
-"""The share of attempts from which on it fails; less is told beside that it is healthy."""
+"""The share of failed attempts from which on it fails; a smaller one is shown beside its healthy state."""
 _NOTHING: Final = Backlog(0, None)
 _NO_ATTEMPTS: Final = DeliveryRates(0, 0, None)
 
@@ -23,7 +23,7 @@ class State(enum.StrEnum):
 
     BREAKER_OPEN = "breaker_open"  # it fails so much that it is only probed
     FAILING = "failing"
-    SATURATED = "saturated"  # all permits are in use, and deliveries wait for one
+    SATURATED = "saturated"  # all slots are in use, and deliveries wait for one
     PAUSED = "paused"
     HELD_BY_RATE = "held_by_rate"
     HEALTHY = "healthy"
@@ -39,7 +39,7 @@ _RANKS: Final = {state: rank for rank, state in enumerate(State)}
 
 
 class Condition(NamedTuple):
-    """How a subscription does.
+    """Health of a subscription.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ class Disk(NamedTuple):
 
 
 class ProducerQueue(NamedTuple):
-    """A producer's local queue, and the machine of the process that tells of it."""
+    """A producer's local queue, and the machine of the process that reports it."""
 
     host: str
     figures: ProducerFigures
@@ -80,14 +80,14 @@ class PublishTarget(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What waits on a subscription's transports, None where a broker cannot say; ``oldest`` in ms, None for none."""
+    """Backlog on a subscription's transports, None where a broker cannot count it; ``oldest`` in ms, None for none."""
 
     records: int | None
     oldest: int | None
 
 
 class DeliveryRates(NamedTuple):
-    """How a subscription was served of late: attempts, how many of them failed, and p99 in milliseconds."""
+    """Recent attempts of a subscription, how many of them failed, and p99 in milliseconds."""
 
     attempts: int
     failed: int
@@ -104,29 +104,29 @@ class Facts(NamedTuple):
     roles
         The roles that live processes have.
     dead
-        Deliveries that died within the last hour, by subscription; None while the store does not tell.
+        Deliveries that died within the last hour, by subscription; None while the store does not report them.
     unreachable
         Processes that cannot be reached.
     orphans
-        How many queues of processes that are gone wait, by the host that sees them.
+        How many orphaned queues wait, by the host that sees them.
     rejected
-        What receivers refused for good within the last day.
+        Messages that receivers refused permanently within the last day.
     turned_away
-        What they refuse for now.
+        Messages that they refuse for now.
     producers
         Their queues, those with the oldest records.
     waiting
         By subscription, those for which something waits, or may.
     progress
-        How what waits on brokers is worked off, by subscription, as far as that is known.
+        Progress of the backlog on brokers, by subscription, as far as that is known.
     delivering
-        By subscription, those of the last minutes; None while the store does not tell.
+        By subscription, those of the last minutes; None while the store does not report them.
     accepted
-        Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not tell.
+        Messages of the last complete ``VOLUME_WINDOW``, by destination; None while the store does not report them.
     findings
-        What the pipeline told last; None while the store does not tell.
+        Last findings of the pipeline; None while the store does not return them.
     saturated
-        Subscriptions all of whose permits are in use while deliveries wait for one.
+        Subscriptions all of whose slots are in use while deliveries wait for one.
     held_by_rate
         Subscriptions whose deliveries wait for their rate.
     is_blind

@@ -12,11 +12,11 @@ from bus.domain.times import HOUR
 MOST_TOLD: Final = 500
 """Of more only the number is kept."""
 NORMS_LAST: Final = 3 * HOUR
-"""For how long (ms) what is outside of its norms is taken to be so, unless it is told again."""
+"""For how long (ms) a deviation from a norm counts, unless it is reported again."""
 
 
 class Metric(enum.StrEnum):
-    """What a norm is of: messages an hour, p95 in milliseconds, share of attempts that failed."""
+    """Quantity of a norm: messages an hour, p95 in milliseconds, share of attempts that failed."""
 
     VOLUME = "volume"
     LATENCY = "latency"
@@ -52,9 +52,9 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deviations(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is outside of its norms; of ``count`` the first are among the ``items``.
+    """All deviations from norms; of ``count`` the first are among the ``items``.
 
-    ``until`` (ms) is the end of the last hour that was judged; ``told_at`` (ms) when ``by`` told of it.
+    ``until`` (ms) is the end of the last hour that was judged; ``told_at`` (ms) when ``by`` reported it.
     """
 
     until: int = 0
@@ -70,14 +70,14 @@ class Deviations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof found of a subscription; without one, of messages that no receiver accepted, or that the store lost.
+    """Findings of a proof for a subscription; without one, messages that no receiver accepted, or that the store lost.
 
     Attributes
     ----------
     missing
         Deliveries of which nothing is known.
     contradicted
-        Deliveries of which events tell an end that the store does not have.
+        Deliveries of which events show an end that the store does not have.
     since, until
         The first and the last minute (ms) of the ids of their messages.
     """
@@ -96,10 +96,10 @@ class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof found; of all that is ``missing`` or ``contradicted`` most is among the ``items``.
+    """Findings of a proof; of all that is ``missing`` or ``contradicted`` most is among the ``items``.
 
-    ``since`` and ``before`` (ms) are the range of messages that it is of, None for all that there are; ``checked``
-    (ms) is when it was made, ``told_at`` when ``by`` told of it. ``with_store`` is whether the store was a witness.
+    ``since`` and ``before`` (ms) are the range of messages that it covers, None for all that there are; ``checked``
+    (ms) is when it was made, ``told_at`` when ``by`` reported it. ``with_store`` is whether the store was a witness.
     """
 
     checked: int = 0
@@ -119,9 +119,9 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         return self.missing - missing, self.contradicted - contradicted
 
     def after(self, earlier: Proof) -> Proof:
-        """Return it with what an earlier one found and it does not tell otherwise of.
+        """Return it with the findings of an earlier proof that it does not replace.
 
-        That is what is outside of its range, and without the store as a witness all that was found with it.
+        Those are the ones outside its range, and without the store as a witness all that were found with it.
         """
         is_weaker = earlier.with_store and not self.with_store
         left = {one.lane: one for one in earlier.items if is_weaker or not self._covers(one)}
@@ -141,7 +141,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _joined(one: Shortfall, earlier: Shortfall | None) -> Shortfall:
-    """Return what is known at least of a subscription: how much of it both proofs found, nobody can tell."""
+    """Return the lower bound for a subscription from two proofs, whose findings may overlap by an unknown amount."""
     if earlier is None:
         return one
     return msgspec.structs.replace(
@@ -154,7 +154,7 @@ def _joined(one: Shortfall, earlier: Shortfall | None) -> Shortfall:
 
 
 class Findings(NamedTuple):
-    """What was told last."""
+    """The last reported findings."""
 
     norms: Deviations = Deviations()
     proof: Proof = Proof()

@@ -31,11 +31,11 @@ def kept(samples: Sequence[Sample], fresh: Sample) -> list[Sample]:
 
 
 def full_in(samples: Sequence[Sample], room: int) -> int | None:
-    """Return in how many milliseconds ``room`` more bytes will be in use; None where nothing tells of that.
+    """Return in how many milliseconds ``room`` more bytes will be in use; None without a forecast.
 
-    It goes on as in the last hour: the median of what every two samples say, which a file that comes and goes and a
-    log that is cut again and again do not move. Before something big was deleted nothing counts. Few samples, or of a
-    short time, and a rise that is no greater than what the samples scatter by tell nothing.
+    It extends the last hour by the median slope of every two samples, which a file that comes and goes and a log that
+    is cut again and again do not move. Samples from before a large deletion do not count. There is no forecast from
+    few samples, from samples of a short time, or from a rise no greater than their scatter.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _MOST_ALARMS: Final = 500
 _MOST_REMEMBERED: Final = 50
 _ORDER: Final = {rule: number for number, rule in enumerate(RULES)}
 _LONGEST_GAP: Final = 2 * MINUTE
-"""What was found before a longer time without a look is not taken to have lasted through it."""
+"""Longest time between two checks through which an alarm is assumed to have lasted."""
 
 
 class RaisedAlarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def _first(raised: RaisedAlarm) -> tuple[int, int, int]:
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """Who has taken an incident on, when (ms), what that person says, and how bad it was then."""
+    """Acknowledgement of an incident: by whom, when (ms), with which note, and how severe it was then."""
 
     by: str
     at: int
@@ -71,7 +71,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """What a channel was told last: when (ms), how bad it was then, and whether that it is over."""
+    """Last notification of a channel: when (ms), how severe it was then, and whether it reported the end."""
 
     at: int
     severity: Severity
@@ -79,14 +79,14 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
-    """What has one cause, from when it was first an alarm until nothing of it is.
+    """All alarms of one cause, from the first alarm until none of them is left.
 
     Attributes
     ----------
     alarms
         By key, those of now and of before; ``left_out`` of now are not among them, since there are so many.
     owed
-        Channels that were to be told and have not been, since when (ms).
+        Channels that have not got a due notification, since when (ms).
     """
 
     id: str
@@ -106,12 +106,12 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> list[RaisedAlarm]:
-        """What it is about: the alarms that are not over, or once it is closed all of them."""
+        """The alarms that are not over, or once it is closed all of them."""
         return self.open_alarms or sorted(self.alarms.values(), key=_first)
 
     @property
     def is_taken_on(self) -> bool:
-        """Whether somebody has taken it on, and it has not become worse since."""
+        """Whether a person has acknowledged it, and it has not become worse since."""
         taken = self.acknowledged
         return taken is not None and self.severity.rank >= taken.severity.rank
 
@@ -120,7 +120,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         return self if acknowledged is None else msgspec.structs.replace(self, acknowledged=acknowledged)
 
     def with_what_was_told(self, other: Incident) -> Incident:
-        """Return it with what another copy knows of channels and people; its alarms stay as they are."""
+        """Return it merged with another copy's channels and people; its alarms stay as they are."""
         both = merged(self, other)
         changes = {"told": both.told, "owed": both.owed, "acknowledged": other.acknowledged or self.acknowledged}
         return msgspec.structs.replace(self, **changes)
@@ -200,12 +200,12 @@ def advance(
     now: int,
     new_id: Callable[[], str],
 ) -> Watch:
-    """Return what is known after a look.
+    """Return the incidents after a check.
 
     Parameters
     ----------
     is_known
-        Whether the look can tell that the alarm with a key is gone.
+        Whether the check can show that the alarm with a key is over.
     """
     by_key = {one.key: one for one in found}
     gap = not 0 <= now - watch.at <= _LONGEST_GAP  # or a clock that was put back
@@ -226,7 +226,7 @@ def advance(
         if len(alarms) < _MOST_ALARMS:
             joined = {**alarms, key: _raised(alarm, since.pop(key), now)}
             incidents[id_] = msgspec.structs.replace(incident, alarms=joined)
-        else:  # it stays pending, so that it joins once there is room
+        else:  # it stays pending, so that it joins once there is capacity
             incidents[id_] = msgspec.structs.replace(incident, left_out=incident.left_out + 1)
     closed = {one.id: _closed(one, now) for one in incidents.values()}
     past = {one.id: one for one in watch.incidents.values() if one.closed_at}
@@ -234,7 +234,7 @@ def advance(
 
 
 def _with_room(alarms: Mapping[str, RaisedAlarm]) -> Mapping[str, RaisedAlarm]:
-    """Return the alarms of an incident, those that are over left out when there is no room for one more."""
+    """Return the alarms of an incident, those that are over left out when there is no capacity for one more."""
     if len(alarms) < _MOST_ALARMS:
         return alarms
     return {key: one for key, one in alarms.items() if not one.over_at}
@@ -277,7 +277,7 @@ def _raised(alarm: Alarm, found_at: int, raised_at: int) -> RaisedAlarm:
 
 
 def _closed(incident: Incident, now: int) -> Incident:
-    """Return an incident as closed once nothing of it is left, with some of what it was about."""
+    """Return an incident as closed once none of its alarms is left, with some of its alarms."""
     if incident.open_alarms or incident.left_out:
         return incident
     worst = sorted(incident.alarms.items(), key=lambda item: _first(item[1]))
@@ -293,7 +293,7 @@ def _kept(incidents: Mapping[str, Incident], now: int) -> dict[str, Incident]:
 
 
 def merged(one: Incident, other: Incident) -> Incident:
-    """Return an incident of which two copies are known: what either was told is told, what either closed is closed."""
+    """Return an incident merged from two copies: it has the notifications of both, and is closed if either is."""
     last, first = (one, other) if one.closed_at >= other.closed_at else (other, one)
     told = {
         name: max(filter(None, (last.told.get(name), first.told.get(name))), key=lambda each: (each.is_over, each.at))

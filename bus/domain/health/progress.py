@@ -24,7 +24,7 @@ _MOST: Final = WINDOW // EVERY + 1
 
 
 class Verdict(enum.StrEnum):
-    """How what waits is worked off, the best first."""
+    """State of the progress of a backlog, the best first."""
 
     WELL = "well"
     SLOW = "slow"
@@ -38,7 +38,7 @@ class Verdict(enum.StrEnum):
 
 
 class Observation(NamedTuple):
-    """Where a consumer was at a time (ms), and how many records were left for it then."""
+    """Position of a consumer at a time (ms), and how many records were left for it then."""
 
     at: int
     position: int
@@ -46,16 +46,16 @@ class Observation(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How a subscription's messages on a transport are worked off.
+    """Progress of a subscription's messages on a transport.
 
     Attributes
     ----------
     where
-        Of several parts, those that are not well: partitions, servers.
+        Of several parts, those that are unhealthy: partitions, servers.
     since
         Since when (ms) its position has not moved, or its lag has not fallen.
     is_paused
-        Whether somebody has paused it on the broker.
+        Whether it is paused on the broker.
     """
 
     verdict: Verdict
@@ -88,7 +88,7 @@ class _Window(NamedTuple):
 
 
 class Windows:
-    """What was seen of the parts of one subscription, by their names, ``""`` where it has none.
+    """Samples of the parts of one subscription, by their names, ``""`` where it has none.
 
     Nothing is kept of a part without lag.
     """

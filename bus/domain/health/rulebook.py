@@ -1,4 +1,4 @@
-"""The rules of alarms: how long a condition lasts before it is told, how long it is gone before it is over, limits."""
+"""The rules of alarms: how long a condition lasts before an alarm, how long it is gone before the end, limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rule(NamedTuple):
     says
         What it means, for lists of rules.
     hold
-        Milliseconds for which it must have been found before anybody is told.
+        Milliseconds for which it must have been found before a notification.
     clear
         Milliseconds for which it must be gone before it is over.
     limit
@@ -85,9 +85,9 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an installation has otherwise in a rule; None for as it is.
+    """Changes of a rule in an installation; None for no change.
 
-    ``severity`` replaces that of its alarms, ``off`` has nobody told of them.
+    ``severity`` replaces that of its alarms, ``off`` sends no notification of them.
     """
 
     hold: int | None = None

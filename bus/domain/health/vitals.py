@@ -11,7 +11,7 @@ from bus.domain.delivery.delivery import Status
 USED_SHARE: Final = "spool_share"
 USED_RATE: Final = "rate"
 USED_KEY_RATE: Final = "key_rate"
-"""Why messages are refused for now: their destination's share of the spool or its rate, or their key's rate."""
+"""Reasons to refuse messages for now: their destination's share of the spool or its rate, or their key's rate."""
 
 
 class SpoolFigures(msgspec.Struct, frozen=True, array_like=True):
@@ -36,8 +36,8 @@ class UnreachableProcess(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """A process that cannot be reached, as the others write it into its document.
 
     ``last_seen_at`` (ms) is when it wrote its document last; ``records`` are in the queues on its disk. ``sharer`` is
-    its name by which it shared permits, with the dispatchers ``shared_with``. ``has_ended`` says that its host refuses
-    connections to it, or that another process has its URL; else it may run, and only not be reached.
+    its name by which it shared slots, with the dispatchers ``shared_with``. ``has_ended`` means that its host refuses
+    connections to it, or that another process has its URL; else it may run, and only be unreachable.
     """
 
     owner: str
@@ -63,7 +63,7 @@ class DiskFigures(msgspec.Struct, frozen=True, array_like=True):
     reserve
         Free bytes below which new messages are refused; 0 where none are kept.
     full_in
-        In how many milliseconds only those will be free, if it goes on as of late; None where nothing tells of that.
+        In how many milliseconds only those will be free, at the recent rate; None without a forecast.
     """
 
     path: str
@@ -80,14 +80,14 @@ class DiskFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NodeFigures(msgspec.Struct, frozen=True, array_like=True):
-    """A node of a cluster of brokers, as its administration tells.
+    """A node of a cluster of brokers, as its administration reports it.
 
     Attributes
     ----------
     partitions
         The nodes that it has lost sight of, though they ran on.
     memory_alarm, disk_alarm
-        Whether it takes no messages for want of memory, or of room on its disk. Sizes are bytes, 0 where not told.
+        Whether it takes no messages for lack of memory, or of free disk space. Sizes are bytes, 0 where not reported.
     """
 
     name: str
@@ -102,7 +102,7 @@ class NodeFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BrokerFigures(msgspec.Struct, frozen=True, array_like=True):
-    """A cluster of brokers, as its administration tells.
+    """A cluster of brokers, as its administration reports it.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
     """A breaker that is not closed: ``open`` or ``half_open``.
 
     ``since`` (ms) it has not been closed; ``probe_at`` (ms) is when a probe may start. ``answered`` is the
-    status of the last failure, None when nobody answered.
+    status of the last failure, None when there was no answer.
     """
 
     state: str
@@ -137,7 +137,7 @@ class BreakerFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
-    """Messages of a source to a destination that a receiver refused for good, so that their producer keeps them.
+    """Messages of a source to a destination that a receiver refused permanently, so that their producer keeps them.
 
     ``status`` and ``reason`` are those of the last; ``since`` and ``last`` (ms) are when the first and the last were
     refused, and ``example`` is the id of the last, or its biz id; empty where it had neither.
@@ -154,14 +154,14 @@ class RejectedFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
-    """A producer, with its local queue as it told a receiver of it, or as a sweeper saw it.
+    """A producer, with its local queue as it reported it to a receiver, or as a sweeper saw it.
 
     Attributes
     ----------
     source
-        Who sends from it; as far as a directory's name tells, where a sweeper saw it.
+        Source of its messages; from the name of the directory, where a sweeper saw it.
     id
-        That of the queue; empty for a producer that told of none.
+        That of the queue; empty for a producer that reported none.
     oldest
         For how long (ms) the first of its ``records`` has waited.
     path
@@ -169,7 +169,7 @@ class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
     agent, key
         What sends, as its ``User-Agent`` says, and under whose key.
     seen_at
-        When it was heard of last (ms); 0 where a sweeper saw it.
+        When it reported last (ms); 0 where a sweeper saw it.
     messages
         How many it sent to this receiver since that started, refused ones included.
     """
@@ -201,7 +201,7 @@ class ReplicaFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoreFigures(msgspec.Struct, frozen=True, array_like=True):
-    """How the store is, as far as it tells.
+    """State of the store, as far as it reports it.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class StoreFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
-    """How many messages a receiver has refused for now since ``since`` (ms), and why.
+    """Messages that a receiver has refused for now since ``since`` (ms), and why.
 
     ``whose`` is the destination that has used up what it may take, or the name of a key; the last one was refused at
     ``last`` (ms), and was for ``destination``.
@@ -239,11 +239,11 @@ class TurnedAwayFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
-    """The permits of one subscription in one dispatcher.
+    """The slots of one subscription in one dispatcher.
 
-    ``share`` of the ``total`` is what this dispatcher may use now, ``in_use`` what it does use; ``waiting`` deliveries
-    are in memory. ``rate_wait`` is how many seconds the subscription's rate holds them yet, 0 when it does not.
-    Of processes that share slots each reports an equal part; ``lacks_slot`` marks one that found none free.
+    This dispatcher may use ``share`` of the ``total`` now, and uses ``in_use``; ``waiting`` deliveries are in memory.
+    ``rate_wait`` is how many seconds the subscription's rate still holds them, 0 when it does not. Of processes that
+    share slots each reports an equal part; ``lacks_slot`` marks one that found none free.
     """
 
     destination: str

@@ -25,19 +25,19 @@ MOST_GAPS: Final = 32
 
 
 class Role(enum.StrEnum):
-    """What one process alone does with a chain: a receiver sends to it, a dispatcher reads it."""
+    """Task that exactly one process has for a chain: a receiver sends to it, a dispatcher reads it."""
 
     SENDER = "sender"
     READER = "reader"
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who has a role: nobody while ``owner`` is empty.
+    """Owner of a role: no process while ``owner`` is empty.
 
     Attributes
     ----------
     url
-        Where others reach the owner.
+        Address of the owner for other processes.
     epoch
         The chain's when it was taken.
     beat
@@ -68,7 +68,7 @@ def check_takeover(seconds: float) -> float:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """What a group took while it was the head of ``send`` once.
+    """Messages that a group took during one time as the head of ``send``.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Whereabouts(enum.Enum):
-    """Where a message is that was accepted and that a subscription did not get."""
+    """Location of a message that was accepted and that a subscription did not get."""
 
     QUEUED = "it is to be read, or what comes before it is"
     LOST = "its group lost its disks, or was removed from the chain"
@@ -119,11 +119,11 @@ class Whereabouts(enum.Enum):
 
 
 class GroupStanding(Protocol):
-    """How a group stands (`bus.ports.broker_group.GroupStatus`)."""
+    """State of a group (`bus.ports.broker_group.GroupStatus`)."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether every copy is up and in step."""
+        """Whether every copy is up and in sync."""
         ...
 
     @property
@@ -190,7 +190,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         return self.sender if role is Role.SENDER else self.reader
 
     def holds(self, group: str) -> bool:
-        """Whether a group still has what somebody is to read."""
+        """Whether a group still has messages to read."""
         return any(segment.group == group and not segment.is_lost for segment in self.consume)
 
     def has_lost(self, segment: Segment) -> bool:
@@ -253,7 +253,7 @@ def vacated(chain: Chain, role: Role) -> Chain:
 
 
 def produced_by(chain: Chain, owner: str, url: str = "", takeover_after: float = 0.0) -> Chain:
-    """Return the chain with another producer, or with none; what the one before still sends is refused for good."""
+    """Return the chain with another producer, or with none; messages of the earlier one are refused permanently."""
     lease = Lease(owner, url, chain.epoch + 1, takeover_after=takeover_after)
     return _replace(chain, epoch=chain.epoch + 1, producer=lease)
 
@@ -272,8 +272,8 @@ def joined(chain: Chain, standings: Mapping[str, GroupStanding], *, leftovers: b
     """Return the chain with the groups that may take messages behind those that already may: whole and empty ones.
 
     One that still has something to be read would have its old messages read after newer ones of another group. With
-    ``leftovers`` also those that hold what nobody is to read there any more: it is of an older epoch, comes too late,
-    and so is sent again.
+    ``leftovers`` also those that hold messages not to be read there any more: these are of an older epoch, come too
+    late, and so are sent again.
     """
     found = [
         group
@@ -297,7 +297,7 @@ def with_current(chain: Chain, now: int) -> Chain:
 def reopened(chain: Chain, now: int) -> Chain:
     """Return the chain with messages taken by the group that took them last, behind what it still has.
 
-    What it did not confirm may still land behind them, with an older epoch: then it comes too late.
+    Messages that it did not confirm may still land behind them, with an older epoch: then they come too late.
     """
     epoch, group = chain.epoch + 1, chain.consume[-1].group
     return _replace(chain, epoch=epoch, send=(group,), consume=(*chain.consume, Segment(group, epoch, since=now)))
@@ -354,10 +354,10 @@ def ended(chain: Chain) -> Chain:
 
 
 def abandoned(chain: Chain, group: str) -> Chain:
-    """Return the chain without what a group still has, or lost: a person has decided that nobody waits for it.
+    """Return the chain without the messages that a group still has, or lost: a person has decided not to wait for them.
 
-    Of a group that lost something only that is removed. If a group comes back that had lost nothing, what it has is of
-    an older epoch, and is sent again behind all others.
+    Of a group that lost messages only those are removed. If a group comes back that had lost nothing, its messages are
+    of an older epoch, and are sent again behind all others.
     """
     gone = [one for one in chain.consume if one.group == group and one is not chain.current]
     gone = [one for one in gone if one.is_lost] or gone

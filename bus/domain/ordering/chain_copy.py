@@ -1,4 +1,4 @@
-"""A chain as a process knows it, which others may have changed meanwhile."""
+"""Local copy of a chain, which other processes may have changed meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bus.domain.ordering.tenure import Tenure
 
 
 class ChainCopy:
-    """What was read or written last, for all procedures of a process; a write that fails has it read anew.
+    """The chain as last read or written, for all procedures of a process; a failed write causes a new read.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ChainCopy:
         return self.chain
 
     def put(self, seen: Chain, wanted: Chain) -> Procedure[bool]:
-        """Write a chain that was made from one that was seen here; False when another was written, or nobody knows."""
+        """Write a chain that was made from one that was seen here; False when another was written, or may have been."""
         if self._known is None or self._known.chain is not seen:
             return False
         answer: int | Refusal = yield PutChain(wanted, self._known.version)
@@ -51,7 +51,7 @@ class ChainCopy:
         return True
 
     def tend(self, tenure: Tenure, clock: Callable[[], float]) -> Procedure[None]:
-        """Go on with a role, or take it where nobody has it."""
+        """Keep a role, or take it where it has no owner."""
         chain = yield from self.read()
         wanted = tenure.next(chain) if chain is not None else None
         if chain is None or wanted is None:
@@ -74,6 +74,6 @@ class ChainCopy:
             yield from self.put(chain, wanted)
 
     def _note(self, known: KnownChain) -> None:
-        """Keep what is newer: several procedures may have asked at once, and go on with what they saw."""
+        """Keep the newer chain: several procedures may have asked at once, and continue with the one they got."""
         if self._known is None or known.version > self._known.version:
             self._known = known

@@ -8,9 +8,9 @@ from bus.localized_text import AnyText, localized
 
 
 def segment_of(code: str, chain: Chain, group: str) -> Segment:
-    """Return what a group still has to be read of, or lost, which a person may have nobody wait for.
+    """Return the unread or lost segment of a group for which a person may end the wait.
 
-    What it lost comes first.
+    Lost ones come first.
 
     Raises
     ------
@@ -84,12 +84,12 @@ def cost_of_pending(group: str, pending: int, *, is_complete: bool) -> list[AnyT
 
 
 def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:
-    """Return what is lost or comes out of order when nobody waits for a group any more.
+    """Return the messages that are lost or come out of order when the wait for a group is ended.
 
     Parameters
     ----------
     waiting
-        How many messages are known to wait there, summed over subscriptions; None when nobody can say.
+        How many messages are known to wait there, summed over subscriptions; None when that is unknown.
     """
     group = segment.group
     if segment.is_lost:

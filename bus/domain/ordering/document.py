@@ -21,5 +21,5 @@ def encode_chain(chain: Chain) -> bytes:
 
 
 def decode_chain(value: bytes) -> Chain:
-    """Undo ``encode_chain``; raises ``msgspec.DecodeError`` for what another version wrote, or somebody else."""
+    """Decode a chain; raises ``msgspec.DecodeError`` for a document of another version or of another program."""
     return _decoder.decode(value)

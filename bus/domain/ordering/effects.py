@@ -21,7 +21,7 @@ class KnownChain(NamedTuple):
 
 
 class Refusal(enum.Enum):
-    """Why a coordinator did not do something."""
+    """Reason why a coordinator did not do something."""
 
     CONFLICT = "another process wrote first"
     UNKNOWN = "it did not answer: it may have been done"

@@ -16,9 +16,9 @@ HOLDS_UP: Final = frozenset({Status.RETRYING, Status.RESEND, Status.DEAD})
 def set_aside(
     row: Compensation, known: DeliveryTrace, subscription: Subscription, *, by: str, why: str, now: int
 ) -> Outcome:
-    """Return the outcome by which a person sets aside what holds up a key, so that those behind it go on.
+    """Return the outcome by which a person sets aside the delivery that blocks a key, so that those behind it continue.
 
-    It overtakes an attempt that is under way, whatever comes of it. ``now`` is in milliseconds since the epoch.
+    It overtakes an attempt that is under way, whatever its result. ``now`` is in milliseconds since the epoch.
     """
     return Outcome(
         message_id=row.message_id,

@@ -119,7 +119,7 @@ class KeyOrder(Generic[Item]):
         self._wanted[key] = None
 
     def passed(self, key: str) -> list[Item]:
-        """Go on behind what was out, or behind what a person has decided about; return what may go out."""
+        """Continue behind the finished delivery, or the one a person decided about; return those that may go out."""
         found = self._keys[key]
         found.is_out = False
         self._let_go(key, found)
@@ -176,11 +176,11 @@ class KeyOrder(Generic[Item]):
         return found is not None and found.held_by is item
 
     def is_in_memory(self, key: str) -> bool:
-        """Whether what holds up a key is in memory; else only its row can go out."""
+        """Whether the delivery that blocks a key is in memory; else only its row can go out."""
         return key in self._near
 
     def read_again(self, key: str) -> list[Item]:
-        """Go on with the rows of a key that was held up, as a person has decided about the first of them."""
+        """Continue with the rows of a blocked key, as a person has decided about the first of them."""
         found = self._keys[key]
         self._let_go(key, found)
         return self._next(key, found)
@@ -192,7 +192,7 @@ class KeyOrder(Generic[Item]):
 
     @property
     def is_wanting(self) -> bool:
-        """Whether any key goes on only when its rows are read."""
+        """Whether any key continues only when its rows are read."""
         return bool(self._wanted)
 
     def want(self, key: str) -> None:
@@ -299,10 +299,10 @@ class KeyOrder(Generic[Item]):
         found.after = max(found.after, found.held_by.place)
 
     def _move_out(self, key: str, found: _Key[Item]) -> list[Item]:
-        """Have the store keep all that waits, and return what it has; behind rows that it has, in the same order."""
+        """Move all that waits to the store, and return it; behind rows that the store has, in the same order."""
         forgotten = [item for item in found.waiting if item.is_stored]
         found.to_store[:0] = [item for item in found.waiting if not item.is_stored]
-        # What was resent while it was out waits behind younger ones, and is read again before them.
+        # A delivery resent while it was out waits behind younger ones, and is read again before them.
         found.after = min(item.place for item in found.waiting) - 1
         found.waiting.clear()
         found.has_rows = True

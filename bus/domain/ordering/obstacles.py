@@ -27,16 +27,16 @@ BRING_BACK: Final = localized("bring the coordinator back, or start processes of
 
 
 class GroupState(NamedTuple):
-    """How a group of brokers is, as one process knows it.
+    """State of a group of brokers, as one process sees it.
 
     Attributes
     ----------
     answers
         Whether enough of its copies answer for it to be read.
     trouble
-        What is wrong with it; empty for nothing.
+        Text of its error; empty for none.
     standing
-        What it said when it was asked last; None when it was not.
+        Its last answer; None when it was not asked.
     """
 
     answers: bool
@@ -50,7 +50,7 @@ class GroupState(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """What senders or readers wait for, as one of ``role`` sees it, and what a person does next."""
+    """Obstacle for which senders or readers wait, as one of ``role`` sees it, and the next step of a person."""
 
     role: Role
     what: LocalizedText
@@ -113,7 +113,7 @@ def _reading(
 
 
 def _lost(code: str, chain: Chain, segment: Segment, names: list[str]) -> Obstacle:
-    """Return what is missing of a group that lost its disks: nobody reads on before a person has decided."""
+    """Return the obstacle of a group that lost its disks: reading stops until a person has decided."""
     following = chain.after(segment)
     until = following.since if following is not None else 0
     values = {
@@ -175,5 +175,5 @@ def _unreadable(code: str, chain: Chain, segment: Segment, names: list[str], *, 
 
 
 def no_chain(code: str, why: AnyText) -> LocalizedText:
-    """Return what is told of a destination whose chain the coordinator does not give."""
+    """Return the obstacle of a destination whose chain the coordinator does not return."""
     return localized("the coordinator does not give the chain of {code}: {why}", code=code, why=why)

@@ -12,7 +12,7 @@ from bus.domain.ordering.tenure import TERMS, Tenure, Terms
 
 
 class Verdict(enum.Enum):
-    """What is to be done with a message that was read."""
+    """Action for a message that was read."""
 
     GIVE = "it is the next one"
     LATE = "messages of a newer epoch were given before it"
@@ -45,7 +45,7 @@ class ChainReader:
         self._clock = clock
 
     def tend(self) -> Procedure[None]:
-        """Go on with the role, or take it; and forget segments of which only a removed subscription had something."""
+        """Keep the role, or take it; and forget segments of which only a removed subscription had something."""
         yield from self.copy.tend(self.tenure, self._clock)
         chain = self.copy.chain
         names = self._subscriptions()
@@ -103,6 +103,6 @@ class ChainReader:
 
     @property
     def _leads(self) -> bool:
-        """Whether this process has the role, by what it knows of the chain."""
+        """Whether this process has the role, by its copy of the chain."""
         chain = self.copy.chain
         return chain is not None and self.tenure.is_held and self.tenure.is_mine(chain)

@@ -13,16 +13,16 @@ _MOST_NAMED: Final = 3
 
 
 def check_reorder(destinations: Mapping[str, Destination], code: str | None, *, reorder: bool) -> None:
-    """Raise ``InvalidMessage`` when messages would be sent again out of a strict order that nobody gave up for them.
+    """Raise ``InvalidMessage`` when messages would be sent again out of a strict order without permission.
 
     Parameters
     ----------
     destinations
         All that are configured, by code.
     code
-        Whose messages are sent again; None for any.
+        Destination whose messages are sent again; None for any.
     reorder
-        Whether somebody said that they may come out of order.
+        Whether the caller allows them to come out of order.
     """
     strict = [
         found.code

@@ -85,13 +85,13 @@ class ChainSender:
         self._alive: tuple[int, int, float] = (0, 0, 0.0)
 
     def tend(self) -> Procedure[None]:
-        """Go on with the role, or take it where nobody has it; to be done every ``Terms.every``."""
+        """Keep the role, or take it where it has no owner; to be called every ``Terms.every``."""
         yield from self.copy.tend(self.tenure, self._clock)
 
     def look_around(self) -> Procedure[None]:
-        """Have groups that came back join, and those that wait for their turn and failed leave; now and then.
+        """Add groups that came back, and remove those that wait for their turn and failed; called now and then.
 
-        And find those that lost their disks, also while nothing is written and nobody reads that far.
+        Also find those that lost their disks, even while nothing is written or read.
         """
         yield from self._look_for_losses()
         chain = yield from self.copy.get()
@@ -134,7 +134,7 @@ class ChainSender:
         return current is not None and current.group == group and self._opened == self._wanted(current)
 
     def _may_wait(self, group: str, standings: Mapping[str, GroupStanding]) -> bool:
-        """Whether a group may go on waiting for its turn to take messages."""
+        """Whether a group may continue to wait for its turn to take messages."""
         return group in self._groups and (group not in standings or standings[group].is_whole)
 
     def produce(self, owner: str, takeover_after: float = 0.0, epoch: int = 0) -> Procedure[Lease | None]:
@@ -186,7 +186,7 @@ class ChainSender:
     def send(self, messages: Sequence[Message], admission: Admission) -> Procedure[list[int]]:
         """Write messages in order; return the epochs of those that two copies hold for sure, from the first.
 
-        Of the others nobody knows: they are to be sent again, in order, before any that come behind them.
+        The state of the others is unknown: they are to be sent again, in order, before any that come behind them.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class ChainSender:
                 self._note_alive(self.copy.chain.producer)
             held += [epoch] * count
             if len(held) < len(messages):
-                # What is unknown may still arrive, so nothing may be written behind it, for whomever that is.
+                # A message in an unknown state may still arrive, so none may be written behind it, of any producer.
                 self._doubted = segment
             if count and not self._is_marked:
                 self._is_marked = yield from self._raise_mark(segment.group)
@@ -291,17 +291,17 @@ class ChainSender:
         return joined(chain, standings, leftovers=True)
 
     def _can_reopen(self, chain: Chain, failed: set[str]) -> Procedure[bool]:
-        """Whether the group that took messages last can go on with that, since all others still have some."""
+        """Whether the group that took messages last can continue, since all others still have some."""
         if not chain.consume or len(chain.consume) >= MOST_SEGMENTS:
             return False
         group = chain.consume[-1].group
         return group in self._groups and group not in failed and (yield CheckGroup(group)).is_whole
 
     def _is_open(self, current: Segment) -> Procedure[bool]:
-        """Have a writer on the current group, opened in this tenure; False when the group takes none.
+        """Open a writer on the current group in this tenure, if there is none; False when the group takes none.
 
-        The chain is to be looked at anew when there is none all the same: the group turned out to have lost its disks,
-        or somebody else wrote the chain before its mark was in there.
+        Read the chain again if there is still no writer after that: the group turned out to have lost its disks, or
+        another process wrote the chain before its mark was in there.
         """
         if self._opened == self._wanted(current):
             return True
@@ -335,7 +335,7 @@ class ChainSender:
                 return
 
     def _wanted(self, current: Segment) -> tuple[str, int]:
-        """Return what tells the writer that is to be open from earlier ones."""
+        """Return the key that distinguishes the writer that is to be open from earlier ones."""
         return current.group, max(self.tenure.epoch, current.epoch)
 
     def _put(self, chain: Chain, wanted: Chain) -> Procedure[bool]:

@@ -80,12 +80,12 @@ class Tenure:
         return self._epoch
 
     def is_mine(self, chain: Chain) -> bool:
-        """Whether a chain says that this very tenure goes on."""
+        """Whether this very tenure continues in a chain."""
         lease = chain.lease(self.role)
         return bool(self._epoch) and (lease.owner, lease.epoch) == (self._owner, self._epoch)
 
     def next(self, chain: Chain) -> Chain | None:
-        """Return the chain to put for a tenure to go on or begin; None while the role is somebody else's."""
+        """Return the chain to write for a tenure to continue or begin; None while another process has the role."""
         lease, now = chain.lease(self.role), self._clock()
         takeover = self.terms.lease + self.terms.margin
         if self.is_mine(chain):

@@ -1,1 +1,1 @@
-"""Rules of routing NSQ topics over clusters in several rooms."""
+"""Rules of routing NSQ topics over clusters in several sites."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 Peer = Mapping[str, Any]
-"""An nsqd as an nsqlookupd tells of it; what this version does not know is passed on as it is."""
+"""An nsqd as an nsqlookupd returns it; fields unknown to this version are passed on unchanged."""
 
 _OK: Final = 200
 _NUMBER: Final = re.compile(r"[0-9]{1,4}")
@@ -26,7 +26,7 @@ class Unreadable(ValueError):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What one cluster says of a topic.
+    """Answer of one cluster for a topic.
 
     Attributes
     ----------
@@ -132,9 +132,9 @@ def merge(answers: Sequence[Answer | None], kept: Answer | None) -> MergedAnswer
 
 
 def union(answers: Sequence[Answer]) -> Answer:
-    """Return what several nsqlookupds of one cluster know together, of which none may know all.
+    """Return the merged answers of several nsqlookupds of one cluster, of which each may be incomplete.
 
-    Where two tell of the same partition, the one before is right: whoever asks puts the one that leads first.
+    Where two have the same partition, the earlier one wins: the caller puts the leader first.
     """
     found = [answer for answer in answers if not answer.refusal]
     if not found:
@@ -165,7 +165,7 @@ def merge_lists(answers: Sequence[Mapping[str, Any]], name: str) -> dict[str, An
 
 
 def merge_nodes(answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the nsqds of several answers to ``/nodes``, each once with all topics that one of them knows of it."""
+    """Return the nsqds of several answers to ``/nodes``, each once with its topics of all answers."""
     peers = [peer for answer in answers for peer in _peers(answer.get("producers"))]
     topics: dict[tuple[object, object], dict[str, bool]] = {}
     for peer in peers:

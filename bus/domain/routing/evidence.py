@@ -1,7 +1,7 @@
 """Observations of a topic on the nsqds of a cluster, and for how long they have not changed.
 
-Nothing is taken for empty because nobody could be asked: a cluster with an nsqd that gave no answer is not whole, and
-what is not whole proves nothing.
+A topic never counts as empty because a server did not answer: a cluster with an nsqd that gave no answer is not whole,
+and an observation that is not whole proves nothing.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ class PartSeen(msgspec.Struct, frozen=True):
 
 
 class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in one cluster, as all its nsqds told of it within a moment.
+    """A topic in one cluster, as all its nsqds reported it within a moment.
 
     Attributes
     ----------
     partitions
         How many the fork says that there are; 0 for a topic that is not there, and for stock NSQ.
     meta
-        What the fork tells of the topic; None of stock NSQ.
+        The fork's metadata of the topic; None of stock NSQ.
     producers
-        Connections that publish; None where no nsqd tells.
+        Connections that publish; None where no nsqd reports them.
     is_fork
         Whether the cluster is one of the fork, which has partitions; None while that is not known.
     unknown
-        Why something could not be asked; empty when all is told.
+        Why a value is missing; empty when all are known.
     """
 
     cluster: str
@@ -109,7 +109,7 @@ class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def consumed(self) -> set[str]:
-        """The channels that somebody consumes."""
+        """The channels that have consumers."""
         return {channel.name for part in self.parts for channel in part.channels if channel.consumers}
 
     @property
@@ -119,7 +119,7 @@ class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counters(self) -> tuple[tuple[str, int, int], ...]:
-        """What changes whenever a message is written, or an nsqd started anew."""
+        """Value that changes whenever a message is written, or an nsqd started anew."""
         return tuple(sorted((part.place, part.since, part.written) for part in self.parts))
 
     def lacking(self, channels: set[str]) -> set[str]:
@@ -128,9 +128,9 @@ class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdleObservation(NamedTuple):
-    """A sight, and for how many seconds nobody has written, and nothing waited.
+    """An observation of a topic, and for how many seconds no message was written, and none waited.
 
-    What counts are the counters of messages; what is not whole gives 0.
+    This is measured by the counters of messages; an observation that is not whole gives 0.
     """
 
     sight: TopicObservation
@@ -139,7 +139,7 @@ class IdleObservation(NamedTuple):
 
 
 class Watch:
-    """Sights of one cluster one after the other, and since when they tell the same.
+    """Successive observations of one cluster, and since when they are the same.
 
     Times are seconds of this process's monotonic clock. A process that starts again counts anew, so that a wait is
     only ever longer than it had to be.

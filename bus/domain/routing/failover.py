@@ -1,4 +1,4 @@
-"""Rooms that are lost: their topics are produced elsewhere, without evidence, for there is nobody to give it."""
+"""Failover of lost sites: their topics are produced to another cluster, without evidence, as none can be had."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bus.localized_text import localized
 
 
 class Phase(enum.StrEnum):
-    """How far a failover is.
+    """Phase of a failover.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class Phase(enum.StrEnum):
 
 
 class Failover(msgspec.Struct, frozen=True, kw_only=True):
-    """One room that is lost; each change is another one.
+    """One lost site; each change makes a new object.
 
     Attributes
     ----------
     lost
-        The clusters that are produced to in that room.
+        The clusters that are produced to in that site.
     to
         The cluster that their topics are produced to instead.
     at
@@ -53,7 +53,7 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin_failover(rooms: Rooms, room: str, to: str, by: str, now: int) -> Failover:
-    """Return the failover of a room, or of one cluster by its name.
+    """Return the failover of a site, or of one cluster by its name.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def begin_failover(rooms: Rooms, room: str, to: str, by: str, now: int) -> Failo
     Raises
     ------
     NotFound
-        There is no such room.
+        There is no such site.
     InvalidMessage
         The other cluster is none, is lost itself, or is to be named.
     """
@@ -96,7 +96,7 @@ def following(failover: Failover, now: int) -> Failover:
 def diverted(route: Route, failovers: Iterable[Failover]) -> Route:
     """Return a route as failovers change it.
 
-    What is lost stays among those that consumers are told of, behind the others: it may come back with what it holds.
+    A lost cluster stays among those that consumers get, behind the others: it may come back with its messages.
     """
     for failover in failovers:
         if failover.phase is not Phase.ENDED and not set(failover.lost).isdisjoint(route.produce):

@@ -53,6 +53,6 @@ def read_listed(content: bytes) -> LookupAddresses:
 
 
 def listed_alone(host: str, port: int) -> dict[str, object]:
-    """Return the answer of a proxy: itself, so that clients go on asking it and not those behind it."""
+    """Return the answer of a proxy: itself, so that clients continue to ask it and not those behind it."""
     node = {"ID": f"{host}:{port}", "NodeIP": host, "TcpPort": "0", "HttpPort": str(port), "RpcPort": "0", "Epoch": 0}
     return {"lookupdleader": node, "lookupdnodes": [node]}

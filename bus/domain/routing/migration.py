@@ -18,7 +18,7 @@ from bus.localized_text import AnyText, localized
 SHORTEST: Final = 0.5
 LONGEST: Final = 3600.0
 USUAL: Final = 90.0
-"""Seconds of the longest lookup interval when nobody says another: a minute, and a third by which clients vary."""
+"""Default for the longest lookup interval in seconds: a minute, and a third by which clients vary."""
 MOST_PARTITIONS: Final = 255
 
 
@@ -98,12 +98,12 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rule(self) -> Rule:
-        """What the step of now is about."""
+        """Definition of the present step."""
         return RULES[self.kind][self.step]
 
     @property
     def route(self) -> Route:
-        """Where producers and consumers are sent now."""
+        """Present route of producers and consumers."""
         return self.at(self.step)
 
     def at(self, step: Step) -> Route:
@@ -172,12 +172,12 @@ def take(migration: Migration, now: int) -> Migration:
 
 
 def advance(migration: Migration, step: str, now: int, by: str) -> Migration:
-    """Return it with the next step taken by hand, whatever is seen.
+    """Return the migration with the next step taken by hand, without evidence.
 
     Parameters
     ----------
     step
-        Where it is, as far as the person knows: nothing is skipped because somebody was faster.
+        Its present step, as the person saw it: no step is skipped because another person was faster.
 
     Raises
     ------

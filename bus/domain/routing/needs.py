@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 10
 
 
 class StepEvidence(NamedTuple):
-    """What is known when a step is to be taken.
+    """Evidence when a step is to be taken.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def _unwritten(migration: Migration, seen: StepEvidence, side: Side) -> AnyText:
     sight, unwritten_for, _drained = seen.of(side)
     if not sight.is_whole:
         return joined(sight.unknown)
-    # Some clients keep connections for ever, though they look up again and write elsewhere.
+    # Some clients keep connections without end, though they look up again and write elsewhere.
     left = (migration.interval + MARGIN) * (_CONNECTED if sight.producers else 1) - unwritten_for
     if left <= 0:
         return ""

@@ -1,6 +1,6 @@
 """The clusters by topic for producers and consumers: the configuration of the lookup proxy.
 
-Source of the format: seed 000, and for the room and ``#P`` by room the public contract.
+Source of the format: seed 000, and for ``room`` and the ``#P`` of each site the public contract.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Addresses = tuple[str, ...]
 
 
 class Access(enum.StrEnum):
-    """What a client looks a topic up for, as the fork of NSQ writes it."""
+    """Purpose of a client's lookup, as the fork of NSQ writes it."""
 
     READ = "r"
     WRITE = "w"
@@ -44,7 +44,7 @@ class Route(NamedTuple):
     consume: tuple[str, ...]
 
     def clusters(self, access: Access) -> tuple[str, ...]:
-        """Return those that a client of this kind is told of."""
+        """Return the clusters that a client of this kind gets."""
         return self.produce if access is Access.WRITE else self.consume
 
 
@@ -54,11 +54,11 @@ class Rooms(NamedTuple):
     Attributes
     ----------
     room
-        Where this proxy stands; empty when nobody said.
+        The site of this proxy; empty when it is not configured.
     clusters
         ``HOST:PORT`` of some nsqlookupds of each cluster, in the order of the file.
     rooms
-        The cluster that is produced to in each room, as far as a ``#P`` names it.
+        The cluster that is produced to in each site, as far as a ``#P`` names it.
     topics
         Those that have a route of their own.
     default

@@ -1,7 +1,7 @@
-"""The steps of a migration: what route each puts in force, what it waits for, what follows, and how one goes back.
+"""The steps of a migration: the route that each puts in force, its conditions, the next step, and the rollback.
 
 An unordered topic is consumed from both clusters before producers change over, and consumers leave a cluster only when
-it is empty and nobody writes to it. Of an ordered topic a message may be written to the second cluster only when nobody
+it is empty and has no writers. Of an ordered topic a message may be written to the second cluster only when no producer
 can write to the first any more, and consumed there only when the first is empty; so producers stop for a while, and
 consumers are with one cluster alone.
 """
@@ -16,7 +16,7 @@ from bus.localized_text import N_
 
 
 class Kind(enum.StrEnum):
-    """How a topic is moved; an expansion moves it away, raises its partitions, and moves it back."""
+    """Kind of a migration; an expansion moves the topic, raises its partitions, and moves it back."""
 
     UNORDERED = "unordered"
     ORDERED = "ordered"
@@ -24,7 +24,7 @@ class Kind(enum.StrEnum):
 
 
 class Step(enum.StrEnum):
-    """Where a migration is."""
+    """Step of a migration."""
 
     PREPARE = "prepare"
     CONSUMERS_ON_BOTH = "consumers-on-both"
@@ -57,20 +57,20 @@ class Side(enum.StrEnum):
 
 
 class Need(enum.Enum):
-    """What must be seen of a cluster before a step is left.
+    """Condition of a cluster before a step is left.
 
     Attributes
     ----------
     PREPARED
         It has the topic with the partitions, the order and the channels of the other one.
     EMPTY
-        Nothing waits in the topic, so that what comes is behind nothing of before.
+        Nothing waits in the topic, so that new messages are behind no old ones.
     CONSUMED
         Every channel that the other one's consumers have is consumed here.
     UNCONSUMED
-        Nobody consumes here.
+        No consumers are here.
     UNWRITTEN
-        Nobody has written for longer than the longest lookup interval, or twice as long while producers are connected.
+        Nothing was written for longer than the longest lookup interval, or twice as long while producers are connected.
     """
 
     PREPARED = "prepared"
@@ -81,7 +81,7 @@ class Need(enum.Enum):
 
 
 class Readers(enum.Enum):
-    """Where consumers are sent.
+    """Clusters that consumers are sent to.
 
     Of both clusters the one to be emptied comes first, for a client of the fork finds all partitions of the first one
     alone, and of others an nsqd's own.
@@ -110,7 +110,7 @@ class Rule(NamedTuple):
     prepares
         Which cluster is given what it lacks meanwhile.
     risk
-        What may happen when a person goes on without the evidence.
+        Possible damage when a person continues without the evidence.
     """
 
     writers: Side | None

@@ -30,7 +30,7 @@ _string: Final = msgspec.json.Decoder(str)
 
 
 class StatusClass(enum.StrEnum):
-    """What a subscriber answered an attempt, by the first digit; ``none`` when there was no answer."""
+    """Class of a subscriber's answer to an attempt, by the first digit; ``none`` when there was no answer."""
 
     SUCCESS = "2xx"
     REDIRECT = "3xx"
@@ -43,12 +43,12 @@ _CLASSES: Final = {2: StatusClass.SUCCESS, 3: StatusClass.REDIRECT, 4: StatusCla
 
 
 def class_of(status_code: int | None) -> StatusClass | None:
-    """Return the class of an answer; None for a status that HTTP does not know."""
+    """Return the class of an answer; None for a status outside of HTTP."""
     return StatusClass.NONE if status_code is None else _CLASSES.get(status_code // 100)
 
 
 class Ref(NamedTuple):
-    """What a person entered as an id, in each of its possible meanings; empty where it cannot be one."""
+    """An id entered by a person, in each of its possible meanings; empty where it cannot be one."""
 
     text: str
     message_id: str

@@ -36,7 +36,7 @@ _Steps = tuple[str | None, ...]
 
 
 class Unmaskable(ValueError):
-    """The body cannot be masked, so whoever may not see all of it sees nothing; the message says why."""
+    """The body cannot be masked, so users who may not see all of it see nothing; the message gives the reason."""
 
 
 class MaskRules(msgspec.Struct, frozen=True):

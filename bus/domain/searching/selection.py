@@ -28,7 +28,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     error
         Inside the reason or the error of the last attempt of a delivery that is not delivered, in any case.
     undelivered
-        A delivery that may still be delivered: it goes on, or waits for a person.
+        A delivery that may still be delivered: it continues, or waits for a person.
     header
         ``NAME`` or ``NAME: VALUE`` of the message's own headers; the name in any case.
     body_path, body_value

@@ -24,7 +24,7 @@ LONGEST: Final = 400 * DAY
 
 
 class Resolution(NamedTuple):
-    """How long a period is, and for how long its sheets are kept, in milliseconds."""
+    """Length of a period, and for how long its sheets are kept, in milliseconds."""
 
     step: int
     kept: int
@@ -51,7 +51,7 @@ def resolution_for(since: int, before: int, now: int) -> Resolution:
 
 
 class DeliveryCounts(msgspec.Struct, array_like=True):
-    """What became of one subscription's deliveries.
+    """Results of one subscription's deliveries.
 
     Attributes
     ----------

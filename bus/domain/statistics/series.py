@@ -28,7 +28,7 @@ NAMES: dict[SeriesGrouping | None, Name] = {
     SeriesGrouping.SUBSCRIPTION: ("destination", "subscription"),
     SeriesGrouping.SOURCE: ("source",),
 }
-"""What the parts of a series' name are, by grouping."""
+"""Parts of a series' name, by grouping."""
 
 
 class Figures(msgspec.Struct):

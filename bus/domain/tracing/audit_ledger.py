@@ -22,7 +22,7 @@ EXPECTED: Final = "expected"
 _SEED: Final = 42
 _MINUTE: Final = 60_000
 _BASE: Final = math.log(1.04)
-_MOMENT: Final = 11  # characters of an id that tell a quarter of a second
+_MOMENT: Final = 11  # characters of an id that identify a quarter of a second
 _MODULUS: Final = 2**64
 _SIGN: Final = 2**63
 _OUTCOMES: Final[frozenset[str]] = frozenset(
@@ -45,13 +45,13 @@ def bucket_of(microseconds: int) -> int:
 
 
 def minute_of(message_id: str) -> int:
-    """Return the start (ms) of the minute that an id tells: every stage puts a message into the same one."""
+    """Return the start (ms) of the minute in an id: every stage puts a message into the same one."""
     time = id_time(message_id)
     return time - time % _MINUTE
 
 
 class _Sums:
-    """What was added to one bucket; hashes are unsigned here."""
+    """Additions to one bucket; hashes are unsigned here."""
 
     __slots__ = ("count", "latency", "sum", "xor")
 

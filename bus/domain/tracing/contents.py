@@ -12,7 +12,7 @@ _HALF: Final = 15  # hexadecimal digits, 60 bits: half of the checksum fits a si
 
 
 class Contents(NamedTuple):
-    """Whoever holds the same messages in the same states, with the same bodies, has the same contents.
+    """Summary of stored messages: the same messages in the same states, with the same bodies, have the same contents.
 
     Attributes
     ----------

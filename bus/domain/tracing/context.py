@@ -39,7 +39,7 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def traceparent(self) -> str:
-        """The header by which it is told to others."""
+        """The header that passes it to others."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
 
 
@@ -52,7 +52,7 @@ def parse_context(traceparent: str, tracestate: str = "") -> TraceContext | None
 
 
 def span_of(message_id: str) -> str:
-    """Return the id of the span in which a message was received: every process knows it by the message's id alone."""
+    """Return the id of the span in which a message was received; it follows from the message's id alone."""
     return message_id[19:23] + message_id[24:]
 
 

@@ -1,7 +1,7 @@
-"""Trace events: what each stage tells of a message, and the blocks in which a process passes them on.
+"""Trace events that each stage records for a message, and the blocks in which a process passes them on.
 
-An emitter (one process) closes a block about every second. A block is one line of JSON; ``(emitter, seq)`` names it for
-ever, so a repeat is recognised, and a gap in ``seq`` is a lost block. docs/events.md has the format.
+An emitter (one process) closes a block about every second. A block is one line of JSON; ``(emitter, seq)`` is its
+permanent name, so a repeat is recognised, and a gap in ``seq`` is a lost block. docs/events.md has the format.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Signed64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Stage(enum.StrEnum):
-    """Where on its way a message was."""
+    """Stage of a message on its way."""
 
     SENT = "sent"  # on the producer's disk
     ACCEPTED = "accepted"  # durable at a receiver
@@ -96,14 +96,14 @@ class TraceEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forb
 
 
 class LedgerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a block adds to one bucket of the audit ledger; rows of a bucket add up over blocks.
+    """Addition of a block to one bucket of the audit ledger; rows of a bucket add up over blocks.
 
     Attributes
     ----------
     stage
         That of the event, or ``expected``, or the status that the delivery was settled with.
     minute
-        Start of the minute that the message's id tells, in milliseconds since the epoch.
+        Start of the minute in the message's id, in milliseconds since the epoch.
     xor, sum
         Over the signed 64-bit XXH64 of the ids; the sum is modulo 2^64.
     latency
@@ -191,7 +191,7 @@ def count_events(line: bytes) -> int:
 
 
 def accepted(message: Message) -> TraceEvent:
-    """Tell that a message is durable at a receiver."""
+    """Return the event of a message that is durable at a receiver."""
     return TraceEvent(
         _ACCEPTED,
         message.received_at,
@@ -215,7 +215,7 @@ def accepted(message: Message) -> TraceEvent:
 
 
 def published(message: Message, transport: str, *, confirmed: bool, at: int) -> TraceEvent:
-    """Tell whether a transport took a message at a time in milliseconds since the epoch."""
+    """Return the event of a transport that took a message, or did not, at a time in milliseconds since the epoch."""
     return TraceEvent(
         _PUBLISHED,
         at,
@@ -235,7 +235,7 @@ def published(message: Message, transport: str, *, confirmed: bool, at: int) -> 
 
 
 def settled(outcome: Outcome, message: Message) -> TraceEvent:
-    """Tell what came of a delivery, once that is durable."""
+    """Return the event of a delivery's outcome, once that is durable."""
     attempt = outcome.attempt
     if attempt is None:
         return _settled_alone(outcome, message)
@@ -266,7 +266,7 @@ def settled(outcome: Outcome, message: Message) -> TraceEvent:
 
 
 def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
-    """Tell of a state without a POST."""
+    """Return the event of a state without a POST."""
     return msgspec.structs.replace(
         canceled(outcome),
         origin=Origin.TRANSPORT,
@@ -278,7 +278,7 @@ def _settled_alone(outcome: Outcome, message: Message) -> TraceEvent:
 
 
 def canceled(outcome: Outcome) -> TraceEvent:
-    """Tell that a delivery was canceled, by a store or a person; of its message no more than the id."""
+    """Return the event of a delivery canceled by a store or a person; of its message it has only the id."""
     return TraceEvent(
         stage=Stage.SETTLED,
         at=outcome.at,
@@ -297,7 +297,7 @@ def _replay_of(message: Message) -> str:
 
 
 def handed(delivery: Delivery, at: int) -> TraceEvent:
-    """Tell that a compensator handed a due or stuck delivery to a dispatcher (ms since the epoch)."""
+    """Return the event of a compensator that handed a due or stuck delivery to a dispatcher (ms since the epoch)."""
     return TraceEvent(
         stage=Stage.HANDED,
         at=at,
@@ -311,5 +311,5 @@ def handed(delivery: Delivery, at: int) -> TraceEvent:
 
 
 def handed_on(message: Message, at: int) -> TraceEvent:
-    """Tell that a compensator published a message whose time had come (ms since the epoch)."""
+    """Return the event of a compensator that published a message at its due time (ms since the epoch)."""
     return TraceEvent(stage=Stage.HANDED, at=at, id=message.id, destination=message.destination)

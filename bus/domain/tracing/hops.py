@@ -140,7 +140,7 @@ def _attempt(name: str, attempt: Attempt, carrier: str) -> Iterable[Hop]:
 
 
 def _taken(receipt: Receipt | None) -> AnyText:
-    """Return that a dispatcher took a message over, and what its broker told of it."""
+    """Return the hop at which a dispatcher took a message over, with its broker's receipt."""
     if receipt is None:
         return localized("taken over by a dispatcher")
     told: dict[str, int | AnyText] = {

@@ -11,7 +11,7 @@ _NAME: Final = re.compile(r"(\d{8})-(\d{1,6})d")
 
 
 class PartitionLabel(NamedTuple):
-    """What names a partition: its day, counted from the epoch, and its retention class."""
+    """Key of a partition: its day, counted from the epoch, and its retention class."""
 
     day: int
     retention_days: int

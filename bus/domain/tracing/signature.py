@@ -40,10 +40,10 @@ def error_of(reason: str) -> str:
 
 @lru_cache(maxsize=4096)
 def signature_of(reason: str) -> str:
-    """Return what a failure has in common with others of its kind.
+    """Return the text that a failure has in common with others of its kind.
 
-    ``HTTP 503`` stays as it is, however many retries it took; what people set aside has that in common. In other text
-    numbers, ids, times, addresses and URLs are replaced by what they are, and it is cut to ``MOST_CHARACTERS``
+    ``HTTP 503`` stays as it is, for any number of retries; deliveries set aside by people have that in common. In other
+    text numbers, ids, times, addresses and URLs are replaced by their kind, and it is cut to ``MOST_CHARACTERS``
     characters.
     """
     text = error_of(reason)

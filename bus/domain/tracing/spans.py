@@ -33,7 +33,7 @@ _UNCONFIRMED: Final = (("error.type", "unconfirmed"),)
 
 
 class SpanKind(enum.IntEnum):
-    """What a span is to the one above it; the numbers are those of OTLP."""
+    """Kind of a span; the numbers are those of OTLP."""
 
     INTERNAL = 1
     SERVER = 2
@@ -44,7 +44,7 @@ class SpanKind(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What all spans of one place in the bus have in common; the same object each time, as long as it is in use."""
+    """Common part of all spans of one place in the bus; the same object each time, as long as it is in use."""
 
     name: str
     kind: SpanKind
@@ -52,24 +52,24 @@ class Shape:
 
 
 class Span(msgspec.Struct, frozen=True, gc=False):
-    """Something that the bus did, and when.
+    """An operation of the bus, with its time.
 
     Attributes
     ----------
     trace_id, span_id, parent_id
-        In hexadecimal; no parent for the root of a trace, and no id of its own where nobody refers to it.
+        In hexadecimal; no parent for the root of a trace, and no id of its own where no other span refers to it.
     state, flags
         As W3C has them.
     started_at, duration
         Milliseconds since the epoch, and milliseconds.
     message_id, size
-        Of the message and of its body; empty for several, and -1 where it is not told.
+        Of the message and of its body; empty for several, and -1 where it is not recorded.
     own
         Attributes beside those of the shape.
     error
         Why it failed; empty when it did not.
     links
-        What it concerns in other traces.
+        Related spans of other traces.
     """
 
     shape: Shape
@@ -93,7 +93,7 @@ class StartedSpan(NamedTuple):
     Attributes
     ----------
     context
-        The place of the span itself, which the subscriber is told.
+        The context of the span itself, which is sent to the subscriber.
     parent_id
         The span above; empty for a batch, which is a trace of its own.
     messages
@@ -106,14 +106,14 @@ class StartedSpan(NamedTuple):
 
 
 class PostSummary(NamedTuple):
-    """What came of a POST.
+    """Result of a POST.
 
     Attributes
     ----------
     attempts
         For each message its attempt.
     statuses
-        For each message what its delivery is since; empty for a probe that nobody answered.
+        For each message the status of its delivery since; empty for a probe without an answer.
     answer
         To the POST as a whole.
     failure

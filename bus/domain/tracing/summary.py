@@ -13,9 +13,9 @@ from bus.domain.times import DAY, HOUR, MINUTE, SECOND
 from bus.domain.tracing.trace import DeliveryTrace, Trace, failure_of, is_chosen, last_attempt
 
 MOST_PERIODS: Final = 60
-_MOST_VALUES: Final = 1_000  # of one attribute, so that what every message has its own of takes no room
+_MOST_VALUES: Final = 1_000  # of one attribute, so that values unique to each message take no memory
 _MOST_HEADERS: Final = 30
-_LONGEST_VALUE: Final = 512  # characters; a header may have 8 KB, and what is longer than this tells nobody anything
+_LONGEST_VALUE: Final = 512  # characters; a header may have 8 KB, and a longer value is of no use to a reader
 _SHOWN: Final = 5
 _LEAST_SHARE: Final = 0.1
 _STEPS: Final = (
@@ -27,7 +27,7 @@ _STEPS: Final = (
 
 
 class Attribute(NamedTuple):
-    """What a message is told by; ``name`` is a header's, empty for all others."""
+    """Attribute of a message; ``name`` is a header's, empty for all others."""
 
     of: str
     name: str = ""
@@ -49,7 +49,7 @@ class Period(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How many messages, when they were made, in periods of ``step`` milliseconds, and what they share."""
+    """Number of messages, in periods of ``step`` milliseconds by the time they were made, and their common values."""
 
     messages: int
     since: int

@@ -63,7 +63,7 @@ class Trace(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def status(self) -> Status:
-        """The worst of the deliveries' states; ``skipped`` for a message that nobody subscribed to."""
+        """The worst of the deliveries' states; ``skipped`` for a message without a subscription."""
         worst = Status.SKIPPED
         for delivery in self.deliveries.values():
             if SEVERITY[delivery.status] > SEVERITY[worst]:
@@ -162,13 +162,13 @@ def is_finished(trace: Trace, subscription: str, generation: int) -> bool:
 
 
 def waits_unseen(trace: Trace, subscription: str) -> bool:
-    """Whether a delivery is pending and no dispatcher has told of it."""
+    """Whether a delivery is pending and no dispatcher has reported it."""
     delivery = trace.deliveries.get(subscription)
     return delivery is not None and delivery.status is Status.PENDING and not delivery.reason
 
 
 def is_overtaken(trace: Trace, outcome: Outcome) -> bool:
-    """Whether the trace, with this outcome merged, knows of an end or a newer generation, so that it makes no row."""
+    """Whether the trace, with this outcome merged, has an end or a newer generation, so that it makes no row."""
     delivery = trace.deliveries.get(outcome.subscription)
     if delivery is not None and delivery.status is outcome.status and delivery.generation == outcome.generation:
         return False

@@ -1,4 +1,4 @@
-"""Brokers: what their administration tells of them, and what is published elsewhere than planned."""
+"""Alarms of brokers: those that their administration reports, and messages published to another one than planned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAKE_ROOM: Final = localized(
 
 
 def clusters(facts: Facts) -> Iterator[Alarm]:
-    """Yield what is wrong with clusters of brokers, as their administration tells."""
+    """Yield the alarms of clusters of brokers that their administration reports."""
     for found in facts.brokers:
         for node in found.nodes:
             yield from _of_node(found.cluster, node)

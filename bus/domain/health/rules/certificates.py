@@ -23,7 +23,7 @@ def certificates(facts: Facts, book: Rulebook, active: Collection[str]) -> Itera
     """Yield the hosts of subscribers whose certificate ends soon, as any dispatcher saw it last."""
     ends: dict[str, int] = {}
     for one in facts.certificates:
-        # Several processes may have seen the old one and the new one: who renewed it needs nobody.
+        # Several processes may have seen the old one and the new one: a renewed certificate needs no person.
         ends[one.host] = max(one.not_after, ends.get(one.host, 0))
     using: dict[str, list[Subscription]] = {}
     for subscription in facts.subscriptions if ends else ():

@@ -17,8 +17,8 @@ from bus.localized_text import LocalizedText, localized
 _SOON: Final = 24 * HOUR
 _VERY_SOON: Final = 2 * HOUR
 _MUCH_LEFT: Final = 0.4
-"""From which share on only a disk that is full very soon counts, as in Prometheus's node-mixin: an hour tells little
-of a day."""
+"""From which share on only a disk that is full very soon counts, as in Prometheus's node-mixin: an hour is a weak
+basis to forecast a day."""
 
 
 def disks(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
@@ -33,7 +33,7 @@ def disks(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Ala
 
 
 def is_full(figures: DiskFigures) -> bool:
-    """Whether new messages are refused for want of room."""
+    """Whether new messages are refused because the disk is full."""
     return figures.free < figures.reserve
 
 
@@ -47,7 +47,7 @@ def _subject(disk: Disk) -> str:
 
 
 def _alarm(subject: str, those: Sequence[Disk], book: Rulebook, active: Collection[str]) -> Alarm | None:
-    # What is told first, by whichever process was there first, so that two with one disk do not take turns.
+    # The report of the process that was there first counts, so that two with one disk do not take turns.
     disk = min(those, key=lambda one: (not is_full(one.figures), one.figures.path, one.owner))
     forecasts = [one.figures.full_in for one in those if one.figures.full_in is not None]
     judged = _judged(disk, min(forecasts, default=None), book, was=f"disk:{subject}" in active)

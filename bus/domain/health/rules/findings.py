@@ -48,9 +48,10 @@ _STEP: Final = {
 
 
 def norms(facts: Facts) -> Iterator[Alarm]:
-    """Yield what was outside of its norms in two of the last three hours that the pipeline judged.
+    """Yield the deviations from norms in two of the last three hours that the pipeline judged.
 
-    What nobody told again for three hours is over. Who is paused gets nothing, as a person wanted it.
+    A deviation that was not reported again for three hours is over. A paused subscription gets no messages, as a person
+    wanted it.
     """
     found = facts.findings.norms if facts.findings is not None else None
     if found is None or facts.now - found.told_at >= NORMS_LAST:
@@ -66,7 +67,7 @@ def norms(facts: Facts) -> Iterator[Alarm]:
 
 
 def _taking(facts: Facts) -> Iterator[Lane]:
-    """Yield all destinations, without a subscription, and the subscriptions that nobody has paused."""
+    """Yield all destinations, without a subscription, and the subscriptions that are not paused."""
     yield from ((code, "") for code in facts.destinations)
     for one in facts.subscriptions:
         destination = facts.destinations.get(one.destination)

@@ -60,7 +60,7 @@ def unreachable(facts: Facts) -> Iterator[Alarm]:
 def parts(facts: Facts) -> Iterator[Alarm]:
     """Yield the parts that processes say are not well."""
     for part in facts.parts:
-        # Of spools the figures tell more.
+        # For spools the figures show more.
         if not part.name.startswith("spool "):
             what = localized(
                 "{part} is not well on {node}: {trouble}", part=part.name, node=part.node, trouble=part.trouble

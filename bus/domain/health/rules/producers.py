@@ -1,4 +1,4 @@
-"""Producers: what is refused for good, or for now, and what waits in their queues."""
+"""Alarms of producers: messages refused permanently or for now, and backlogs in their queues."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _TURNED_AWAY: Final = {
 SEND_AGAIN: Final = localized(
     "their producer keeps them, see bus spool ls where it runs; bus spool drain --rejected sends them again"
 )
-"""What to do about messages that were refused for good."""
+"""Hint for messages that were refused permanently."""
 MAKE_ROOM: Final = {
     USED_SHARE: N_("producers send them again; see what it waits for: a pause, the store, a broker, a subscriber"),
     USED_RATE: N_("producers send them again; find who sends so many, or raise the rate of the destination"),
     USED_KEY_RATE: N_("producers send them again; find why it sends so many, or raise the rate of the key"),
 }
-"""What to do about messages that are refused for now."""
+"""Hint for messages that are refused for now."""
 
 
 def rejected(facts: Facts) -> Iterator[Alarm]:
-    """Yield the producers whose messages are refused for good."""
+    """Yield the producers whose messages are refused permanently."""
     found: dict[tuple[str, str], list[RejectedFigures]] = {}
     for figures in facts.rejected:
         found.setdefault((figures.source, figures.destination), []).append(figures)
@@ -73,7 +73,7 @@ def turned_away(facts: Facts) -> Iterator[Alarm]:
 
 def queues(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
     """Yield the sources whose messages have waited for long in the queues of their producers."""
-    # What a sweeper sees is where it is, and later than what its producer told.
+    # A sweeper's view has the place of the queue, and is newer than the report of its producer.
     seen = {one.figures.id: one for one in sorted(facts.producers, key=lambda one: bool(one.figures.path))}
     found: dict[str, list[ProducerQueue]] = {}
     for queue in seen.values():

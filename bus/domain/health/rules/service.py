@@ -43,7 +43,7 @@ def progress(facts: Facts) -> Iterator[Alarm]:
 
 
 def serving(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
-    """Yield the subscriptions that are slow, that fail, or that have too few permits."""
+    """Yield the subscriptions that are slow, that fail, or that have too few slots."""
     delivering = facts.delivering or {}
     for one in facts.subscriptions if delivering or facts.saturated else ():
         found = delivering.get(one.key)

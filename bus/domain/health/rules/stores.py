@@ -16,13 +16,13 @@ from bus.localized_text import LocalizedText, localized
 
 _WELL: Final = frozenset({"PRIMARY", "SECONDARY", "ARBITER"})
 _FULL: Final = 0.9
-"""Of an oplog that has room left nobody knows yet how far back it will go."""
+"""Share in use below which the reach of an oplog is not known yet: it still grows."""
 _LONG: Final = 10 * MINUTE
 _STORE: Final = "store"
 
 
 def store(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
-    """Yield what is wrong with the store, as far as it tells."""
+    """Yield the alarms of the store, as far as it reports its state."""
     found = facts.store
     if found is None:
         return
