@@ -97,15 +97,15 @@ class BrokerGroup(Protocol):
         ...
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
+        """Delete a subscription's queue with its messages; idempotent; raises as ``ensure`` does."""
         ...
 
     async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
-        """Ask the group now; what does not answer is not whole. Never raises for the network, and has a deadline."""
+        """Return the state of the group, not whole without an answer. Never raises for the network; has a deadline."""
         ...
 
     async def mark(self, destination: str, known: str = "") -> str:
-        """Return a mark of the data of a destination, which is gone once its disks are; durable when it returns.
+        """Return a mark of the data of a destination, which is lost if its disks are; durable when it returns.
 
         The destination must have been ensured. Given a mark that was found there before, return one of the same data,
         which also covers all messages confirmed since, where the broker supports it; never one of data that replaced
@@ -137,14 +137,14 @@ class BrokerGroup(Protocol):
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what it holds for each (destination, subscription) that was ensured here, as of some seconds ago.
+        """Return the backlog of each (destination, subscription) that was ensured here, as of some seconds ago.
 
         None while it does not answer.
         """
         ...
 
     def condition(self) -> AnyText:
-        """Return what is wrong with it; empty for nothing."""
+        """Return the error of the group; empty for none."""
         ...
 
     async def close(self) -> None:

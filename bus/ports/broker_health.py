@@ -1,4 +1,4 @@
-"""The health of a cluster of brokers by its own administration, beyond the sight of its clients."""
+"""The health of a cluster of brokers as its administration reports it, beyond the view of its clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bus.domain.health.vitals import BrokerFigures
 
 
 class BrokerHealth(Protocol):
-    """Looks at one cluster. It is asked seldom, by one process of the bus, and is no load."""
+    """Reads the health of one cluster. One process of the bus calls it rarely, so that it is no load."""
 
     @property
     def cluster(self) -> str:

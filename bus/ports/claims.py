@@ -29,7 +29,7 @@ class ClaimResult(NamedTuple):
 
 
 class Claims(Protocol):
-    """Names of which each is accepted once by all who share them, on one machine."""
+    """Names of which each is accepted once by all processes that share them, on one machine."""
 
     def claim(self, names: Collection[bytes], asked: Collection[bytes]) -> ClaimResult:
         """Claim names for the caller, if it can have all that are not accepted yet.
@@ -42,15 +42,15 @@ class Claims(Protocol):
         ...
 
     def recover(self, accepted: Mapping[bytes, bytes]) -> None:
-        """Settle what an earlier life of this process was storing when it ended.
+        """Settle the names that an earlier run of this process was storing when it ended.
 
         Parameters
         ----------
         accepted
-            What this process has on its disk, with what is to be said of each. Of the others the store is asked.
+            Names that this process has on its disk, each with its answer. The store is asked for the others.
         """
         ...
 
     def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
-        """Say what became of claimed names: ``accepted`` are durable, each with what is to be said of it."""
+        """Settle claimed names: ``accepted`` are durable, each with its answer."""
         ...

@@ -1,4 +1,4 @@
-"""The sink of trace events. They never hold up a message: what cannot be passed on is lost, and counted."""
+"""The sink of trace events. They never delay a message: events that cannot be passed on are lost, and counted."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class EventSink(Protocol):
         ...
 
     async def tend(self) -> None:
-        """Do what is due by the clock, every second or so; never raises for the disk or the network."""
+        """Do the periodic work, every second or so; never raises for the disk or the network."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything, within a deadline; what was taken is readable afterwards."""
+        """Release all resources, within a deadline; events taken before are readable afterwards."""
         ...

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class PostFailure(enum.StrEnum):
-    """Why a POST has no usable answer."""
+    """Reason why a POST has no usable answer."""
 
     DENIED = "denied"  # the egress policy forbids the address
     DNS = "dns"
@@ -52,7 +52,7 @@ class PostResult(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One POST as it was sent and answered, for people to look at.
+    """One POST as it was sent and answered, for display.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PostWaiter(Protocol):
     """Receiver of the result of a POST, called on the event loop."""
 
     def set_result(self, result: PostResult, /) -> None:
-        """Learn what came of it."""
+        """Receive the result of the POST."""
         ...
 
     def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:

@@ -49,7 +49,7 @@ class SampleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplePoster(Protocol):
-    """A dispatcher as the one who POSTs samples."""
+    """A dispatcher as the sender of sample POSTs."""
 
     async def sample(self, message: Message, subscription: str) -> SampleResult:
         """POST a message to a subscriber once, in a slot of its subscription, in any state of its breaker.

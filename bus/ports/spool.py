@@ -44,7 +44,7 @@ class Record(NamedTuple):
 
 
 def decoded(record: Record, decode: Callable[[bytes], Content]) -> Content | None:
-    """Return what a record is, None when another version of the bus wrote it.
+    """Return the decoded record, None when another version of the bus wrote it.
 
     Such a record is intact, so the caller must not ack it: it stays in the spool and is counted.
     """
@@ -91,11 +91,11 @@ class Waiter(Protocol[Result_contra]):
         ...
 
     def set_result(self, result: Result_contra, /) -> None:
-        """Learn what came of it."""
+        """Receive the result."""
         ...
 
     def set_exception(self, error: Exception, /) -> None:
-        """Learn why nothing came of it."""
+        """Receive the exception, when there is no result."""
         ...
 
 
@@ -242,5 +242,5 @@ class Spool(Protocol):
         ...
 
     async def close(self) -> None:
-        """Commit what is pending and give up the directory. Waiting callers end with SpoolClosed."""
+        """Commit pending records and release the directory. Waiting callers get SpoolClosed."""
         ...

@@ -24,13 +24,13 @@ from bus.localized_text import localized
 MOST_GROUPS: Final = 1_000
 MOST_KEYS: Final = 1_000
 NEVER: Final = 2**53 - 1
-"""When (ms) a row can be leased that keeps an order."""
+"""Time (ms) of a row that keeps an order, at which it can be leased: never by itself."""
 Ended = Callable[[Sequence[Outcome]], None]
 """Called with deliveries that ended; returns at once and never raises."""
 
 
 def untold(_: Sequence[Outcome]) -> None:
-    """Take no notice of what ended."""
+    """Ignore the deliveries that ended."""
 
 
 class DocumentWrite(NamedTuple):
@@ -105,7 +105,7 @@ class KeyRows(NamedTuple):
 
 
 class TraceStore(Protocol):
-    """Messages and what became of them."""
+    """Messages and the results of their deliveries."""
 
     async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
         """Merge messages and outcomes into their documents; durable when it returns.
@@ -211,19 +211,19 @@ class CompensationStore(Protocol):
         Parameters
         ----------
         room
-            How many each (destination, subscription) takes; those not named are left, and each that is named costs
+            Capacity of each (destination, subscription) in rows; those not named are left, and each that is named costs
             time, see ``ready``. The subscription of a message to publish is empty.
         limit
             How many in all.
         owner
-            Who takes them, for ``reclaim``.
+            Owner of the leases, for ``reclaim``.
         over
             Leases that ended by then (ms) are over; ``now`` when not given, which may be by a clock that is ahead.
         """
         ...
 
     async def reclaim(self, owner: str) -> int:
-        """End all leases of an owner, who has just started again and so holds none; return how many."""
+        """End all leases of an owner, which has just started again and so holds none; return how many."""
         ...
 
     async def unlease(self, rows: Sequence[Compensation]) -> None:
@@ -291,7 +291,7 @@ class CompensationStore(Protocol):
 
 
 class DeliveryStore(TraceStore, CompensationStore, Protocol):
-    """What a dispatcher needs."""
+    """The part of a store that a dispatcher needs."""
 
 
 class Document(NamedTuple):
@@ -303,7 +303,7 @@ class Document(NamedTuple):
 
 
 def changed_meanwhile(collection: str, key: str, present: int, wanted: int) -> Conflict:
-    """Return what ``put`` raises when another version of a document is there."""
+    """Return the error that ``put`` raises when another version of a document is there."""
     return Conflict(
         localized(
             "{collection}/{key} has version {present}, not {version}; nothing was written",
@@ -357,5 +357,5 @@ class Store(DeliveryStore, DocumentStore, Protocol):
         ...
 
     async def close(self) -> None:
-        """Commit what is pending and give up the connections."""
+        """Commit pending writes and close the connections."""
         ...

@@ -81,7 +81,7 @@ class Consumer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Make acks durable as far as the transport answers, release what is held, and leave; has its own deadline."""
+        """Make acks durable if the transport answers, release held messages, disconnect; has its own deadline."""
         ...
 
 
@@ -115,7 +115,7 @@ class Publisher(Protocol):
         ...
 
     def conditions(self) -> dict[str, AnyText]:
-        """Return what is wrong with each cluster by name, empty text for one that is well; {} without a broker."""
+        """Return the error of each cluster by name, empty text for a healthy one; {} without a broker."""
         ...
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class Publisher(Protocol):
 
 
 class Transport(Publisher, Protocol):
-    """A broker, or none: what is published is held here for each subscription, and consumed."""
+    """A broker, or none: published messages are held here for each subscription, and consumed."""
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
         """Make the destination's topic and a queue for each subscription, from the next message on; idempotent.
@@ -141,7 +141,7 @@ class Transport(Publisher, Protocol):
         ...
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's queue with what it holds; idempotent; raises as ``ensure`` does."""
+        """Delete a subscription's queue with its messages; idempotent; raises as ``ensure`` does."""
         ...
 
     async def consume(self, destination: str, subscription: str) -> Consumer:
@@ -149,7 +149,7 @@ class Transport(Publisher, Protocol):
         ...
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the transport holds for each (destination, subscription) that was ensured here.
+        """Return the backlog of each (destination, subscription) that was ensured here.
 
         Costs no network: ``run`` keeps it current within seconds. None while the broker does not answer.
         """
@@ -165,7 +165,7 @@ class AcceptingTransport(Protocol):
         ...
 
     def accepted(self, message: Message, position: int) -> None:
-        """Keep a message at hand that was accepted into the queue."""
+        """Keep a message in memory that was accepted into the queue."""
         ...
 
 
@@ -198,7 +198,7 @@ class CountingTransport(Protocol):
     """A transport whose brokers count waiting, unfinished and deferred messages separately."""
 
     def held(self) -> Mapping[tuple[str, str], HeldMessages]:
-        """Return what the brokers that answer hold for each subscription; costs no network."""
+        """Return the backlog of each subscription on the brokers that answer; costs no network."""
         ...
 
 
@@ -217,7 +217,7 @@ class ClusteredTransport(Protocol):
         ...
 
     def prefer(self, cluster: str | None) -> None:
-        """Publish to a cluster whenever it is well, beginning at once; None for the primary, in its own time.
+        """Publish to a cluster whenever it is healthy, beginning at once; None for the primary, in its own time.
 
         Raises
         ------
