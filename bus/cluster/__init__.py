@@ -1,1 +1,1 @@
-"""Several processes that are one bus: who is there, what each holds, and the way from one to another."""
+"""Several processes that form one bus: their membership, their backlogs, and the calls from one to another."""

@@ -52,7 +52,7 @@ class Activities:
         self._own = own
 
     async def of(self, destination: str, subscription: str) -> ActivityReport:
-        """Return what they do for a subscription, the newest attempts first; takes 2 s at most."""
+        """Return the activity of all dispatchers for a subscription, the newest attempts first; takes 2 s at most."""
         call = _Call(destination, subscription)
         dispatchers = [member for member in self._members.all if member.is_dispatcher]
         answers = await asyncio.gather(*(self._ask(member, call) for member in dispatchers))
@@ -75,6 +75,6 @@ class Activities:
 
 
 def tell_activity(body: bytes, own: Own) -> Activity:
-    """Answer what another process asks with ``Activities``; raises ``msgspec.DecodeError`` for anything else."""
+    """Answer a call of another process's ``Activities``; raises ``msgspec.DecodeError`` for anything else."""
     call = _calls.decode(body)
     return own(call.destination, call.subscription)

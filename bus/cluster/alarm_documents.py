@@ -1,4 +1,4 @@
-"""Documents by which those who watch the bus and those who show it agree: incidents, acknowledgements, silences."""
+"""Stored documents of alarms, shared by the monitoring process and the pages: incidents, acknowledgements, silences."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ class AlarmDocuments:
             raise NotFound(localized("there is no silence {id}", id=repr(id_)))
 
     async def ask_for_trial(self, id_: str, trial: Trial) -> None:
-        """Have channels tried by the process that watches."""
+        """Request test notifications from the monitoring process."""
         await self._documents.put(TRIALS, id_, msgspec.json.encode(trial), version=0)
 
     async def trials(self) -> dict[str, Trial]:
-        """Return those that were asked for, done or not."""
+        """Return the requested test notifications, done or not."""
         return {one.key: found for one in await self._documents.list(TRIALS) for found in _decoded([one], Trial)}
 
     async def trial(self, id_: str) -> Trial | None:
@@ -111,7 +111,7 @@ class AlarmDocuments:
         return next(iter(_decoded([found], Trial)), None) if found is not None else None
 
     async def end_trial(self, id_: str, trial: Trial | None) -> None:
-        """Say what came of one, or forget it."""
+        """Write the result of a test notification, or delete it."""
         if trial is None:
             await self._documents.delete(TRIALS, id_)
         else:

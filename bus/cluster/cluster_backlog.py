@@ -25,7 +25,7 @@ class Figures(NamedTuple):
 
 
 def figures(spools: Mapping[str, Spool], carried: Mapping[tuple[str, str], Lag]) -> Figures:
-    """Return what this process's spools hold and what waits in them, and what its workers have of other transports."""
+    """Return the contents and the backlog of this process's spools, and what its workers have of other transports."""
     waiting = {name: spool.waiting() for name, spool in spools.items()}
     held = {f"{code}/{name}": HeldMessages(*lag) for (code, name), lag in carried.items()}
     for (code, name), lag in queue_lags(waiting.get("direct", ())).items():

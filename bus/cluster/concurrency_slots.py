@@ -27,9 +27,9 @@ _SPAN: Final = 14
 """Bits of an offset: a subscription has as many bytes in each file, one for a slot or for a process that waits."""
 _FLOCK: Final = struct.Struct("hhqqi")
 _LOOK_AGAIN: Final = 0.5
-"""Seconds until a process looks by itself: who had the slot may have died."""
+"""Seconds until a process checks by itself: the holder of the slot may have died."""
 _TURN: Final = 0.002
-"""Seconds between two looks for a process that waits; one that is seen at both has the next slot."""
+"""Seconds between two checks for a process that waits; one that is seen at both gets the next slot."""
 _YIELD: Final = 0.001
 """Seconds for which a process leaves a slot to the one that it woke."""
 _READ_AT_ONCE: Final = 64
@@ -53,7 +53,7 @@ class SlotFiles:
         self._files = [os.memfd_create(f"slots-{number}") for number in range(_FILES + 1)]
 
     def open(self) -> list[int]:
-        """Open them for one process; the last is for what it waits for.
+        """Open them for one process; the last is for the slots that it waits for.
 
         A lock lasts until all copies of its descriptor are closed: the holder of the copies of a process that died
         decides how long its requests count as in flight.
@@ -141,7 +141,7 @@ class SharedSlots:
             os.close(file)
 
     def read(self) -> None:
-        """Take notice of what the other processes have sent."""
+        """Process the messages of the other processes."""
         for _ in range(_READ_AT_ONCE):
             try:
                 said = self._wakeups[self.number].recv(_LONGEST)
@@ -222,7 +222,7 @@ class SubscriptionSlots:
                 self._pool.wake(number, self.name, count)
 
     def woken(self, spent: int) -> None:
-        """Take notice of what another process says."""
+        """Process a message of another process."""
         if spent:
             self._spent(spent)
             return
@@ -236,7 +236,7 @@ class SubscriptionSlots:
         self._stop_waiting()
 
     def _free_spare(self) -> None:
-        """Unlock what was given back and not taken again; processes that wait are woken, and go first."""
+        """Unlock slots that were given back and not taken again; waiting processes are woken, and go first."""
         if not self._spare:
             return
         self._look_at = 0.0

@@ -1,4 +1,4 @@
-"""The configuration as other processes change it: put in force here, and read again before it may be too old."""
+"""Changes of the configuration by other processes: they are applied here, and read again before they may be too old."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ConfigurationReader(Protocol):
     """Reads the configuration (`bus.registry.Registry`)."""
 
     async def load(self) -> None:
-        """Read all of it and put it in force."""
+        """Read the whole configuration and put it in force."""
         ...
 
     async def refresh(self) -> None:

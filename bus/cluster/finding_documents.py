@@ -31,7 +31,7 @@ class FindingDocuments:
         return Findings(_decoded(known, NORMS, Deviations()), _decoded(known, PROOF, Proof()))
 
     async def put_norms(self, told: Deviations) -> None:
-        """Write what is outside of its norms, in place of what was; durable when it returns."""
+        """Write the deviations from norms, in place of the earlier ones; durable when it returns."""
         await self._documents.put(FINDINGS, NORMS, msgspec.json.encode(told))
 
     async def put_proof(self, told: Proof) -> Proof:

@@ -208,7 +208,7 @@ class RemoteDispatching:
 
     @property
     def is_local(self) -> bool:
-        """Return False: what was handed over outlives this process."""
+        """Return False: deliveries that were handed over outlive this process."""
         return False
 
     async def room(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
@@ -274,7 +274,7 @@ class RemoteDispatching:
 
 
 def _answers(content: bytes, count: int) -> list[bool | None]:
-    """Return what a dispatcher says of each of so many; raises ``PeerUnavailable`` when it says something else."""
+    """Return a dispatcher's answers, as many as expected; raises ``PeerUnavailable`` for any other content."""
     try:
         found = _results.decode(content)
     except msgspec.DecodeError as error:

@@ -108,7 +108,7 @@ class Leaders:
 
     @property
     def trouble(self) -> AnyText:
-        """Which destinations wait for a process that is gone; empty for none."""
+        """Error text with the destinations that wait for a dead process; empty for none."""
         waiting = sorted(
             {code for code in self._ordered for task in Task if self._owner(task, code) and not self.leader(task, code)}
         )
@@ -128,7 +128,7 @@ class Leaders:
             await self.step()
 
     async def run(self) -> None:
-        """Follow who has which task, until cancelled."""
+        """Follow the owners of the tasks, until cancelled."""
         while True:
             await self._clock.sleep(_INTERVAL)
             if self._ordered or self._found or self._former:
@@ -170,7 +170,7 @@ class Leaders:
             await self.step()
 
     async def release_all(self, owners: Collection[str]) -> int:
-        """Give up the tasks of processes whose queues are empty, for them; return how many.
+        """Release the tasks of processes whose queues are empty, for them; return how many.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Leaders:
         return any(lead.owner in owners for lead, _ in self._found.values())
 
     async def give_up(self, code: str) -> list[Task]:
-        """Give up the tasks of a destination whose process does not come back, and return them.
+        """Release the tasks of a destination whose process does not come back, and return them.
 
         What may still lie on its disk comes, if ever, behind what is accepted from now on.
 

@@ -142,7 +142,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def since(self) -> int:
-        """From when on its records may be of this life: no earlier one wrote them, whatever was done to its clock."""
+        """Time (ms) before which its records are of an earlier run, even if its clock was put back since."""
         return min(self.started_at, self.began) if self.began else self.started_at
 
     @property

@@ -199,7 +199,7 @@ class Members:
 
     @property
     def trouble(self) -> AnyText:
-        """Why this dispatcher, which has messages queued, has started no requests for some time; empty when it may."""
+        """Reason why this dispatcher with queued messages has started no requests for some time; empty when it may."""
         if not self._me.is_dispatcher or not self._me.held:
             return ""
         if self._without_since is None:

@@ -36,7 +36,7 @@ _AT_ONCE: Final = 100
 """Calls of one process that another one has to answer at a time."""
 _BYTES_PER_SECOND: Final = 1 << 20
 LONGEST_ANSWER: Final = 32 << 20
-"""Bytes from which on an answer is taken for cut off."""
+"""Bytes from which on an answer is assumed to be cut off."""
 _OK: Final = 200
 _UNKNOWN: Final = 401
 _FAILED: Final = 500
@@ -113,7 +113,7 @@ class Peers:
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, _AT_ONCE))
 
     async def ask(self, member: Member, path: str, content: object = None) -> bytes:
-        """Return what a process answers to a question that takes it no time; raises ``PeerUnavailable``."""
+        """Return the answer of a process to a question that it answers at once; raises ``PeerUnavailable``."""
         return await self._call(member, path, content, _QUICK)
 
     async def call(self, member: Member, path: str, content: object, *, within: float | None = None) -> bytes:
@@ -228,7 +228,7 @@ class _SingleAttempt:
         self.told: asyncio.Future[PostResult | None] = asyncio.get_running_loop().create_future()
 
     def set_result(self, result: PostResult, /) -> None:
-        """Learn what came of it."""
+        """Receive the result."""
         if not self.told.done():
             self.told.set_result(result)
 

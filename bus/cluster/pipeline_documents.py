@@ -30,7 +30,7 @@ class PipelineDocuments:
         return _decoded(await self._documents.get(PIPELINE, STATE), PipelineReport)
 
     async def wishes(self) -> list[RunRequest]:
-        """Return what people want and no pipeline has taken yet, the oldest first."""
+        """Return the requests that no pipeline has taken yet, the oldest first."""
         found = [_decoded(each, RunRequest) for each in await self._documents.list(WISHES)]
         return sorted((wish for wish in found if wish is not None), key=lambda wish: wish.at)
 
@@ -52,7 +52,7 @@ class PipelineDocuments:
         return left
 
     async def wish(self, wish: RunRequest) -> None:
-        """Have a job run, unless it is wanted already; durable when it returns."""
+        """Request a run of a job, unless it is requested already; durable when it returns."""
         if _decoded(await self._documents.get(WISHES, wish.job), RunRequest) is None:
             await self._documents.put(WISHES, wish.job, msgspec.json.encode(wish))
 

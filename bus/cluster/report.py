@@ -83,7 +83,7 @@ class Reports:
         return await self.of(self._members.all)
 
     async def of(self, members: Sequence[Member]) -> list[Answer]:
-        """Return what these processes say, in their order."""
+        """Return the answers of these processes, in their order."""
         return list(await asyncio.gather(*(self._ask(member) for member in members)))
 
     async def _ask(self, member: Member) -> Answer:

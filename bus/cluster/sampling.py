@@ -29,7 +29,7 @@ _calls: Final = msgspec.msgpack.Decoder(_Call)
 
 
 class Sampler:
-    """Has samples sent by the dispatcher of this process, or by another one when that one cannot.
+    """Sends samples by the dispatcher of this process, or by another one when that one cannot.
 
     ``own`` is the dispatcher of this process, None without.
     """
@@ -40,7 +40,7 @@ class Sampler:
         self._own = own
 
     def dispatchers(self) -> list[Member]:
-        """Return who could send one; raises ``PeerUnavailable`` when no dispatcher is alive."""
+        """Return the dispatchers that could send a sample; raises ``PeerUnavailable`` when none is alive."""
         found = [member for member in self._members.all if member.is_dispatcher]
         if not found:
             raise PeerUnavailable(
@@ -50,7 +50,7 @@ class Sampler:
         return found
 
     async def sample(self, message: Message, subscription: str, timeout: float) -> SampleResult:  # noqa: ASYNC109 - of the POST
-        """Have a message sent to a subscriber once.
+        """Send a message to a subscriber once, by a dispatcher.
 
         Parameters
         ----------
@@ -104,6 +104,6 @@ class Sampler:
 
 
 async def take_sample(body: bytes, sampling: SamplePoster) -> SampleResult:
-    """Answer what another process asks with ``Sampler``; raises ``msgspec.DecodeError`` for anything else."""
+    """Answer a call of another process's ``Sampler``; raises ``msgspec.DecodeError`` for anything else."""
     call = _calls.decode(body)
     return await sampling.sample(decode_message(call.message), call.subscription)

@@ -31,7 +31,7 @@ class ViewsFile:
         self._path = path
 
     def read(self) -> SavedViews:
-        """Return what is kept; nothing when it cannot be read."""
+        """Return the saved views; none when they cannot be read."""
         with suppress(OSError, msgspec.DecodeError):
             value = self._path.read_bytes()
             try:

@@ -1,4 +1,4 @@
-"""Has the process that sends to a strictly ordered destination write a message that came too late."""
+"""Passes a message that came too late to the process that sends to its strictly ordered destination."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StrictWriter(Protocol):
         ...
 
     async def send_again(self, code: str, message: Message) -> bool:
-        """Have a message written behind all others; False when that did not work."""
+        """Write a message behind all others; False when that did not work."""
         ...
 
 
