@@ -1,4 +1,4 @@
-"""The audit log's rules: what an entry says, what it never says, and the order in which entries are read."""
+"""The audit log's rules: the content of an entry, values that it never contains, and the order of reading entries."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def named(body: Any) -> dict[str, Change]:
 
 
 def sent(body: Any) -> dict[str, Change]:
-    """Return what an accepted body asked for, as changes of which the state before is not known."""
+    """Return the fields of an accepted body, as changes without a known state before."""
     fields = body if isinstance(body, Mapping) else {}
     return {name: Change(None, masked(name, value)) for name, value in fields.items()}
 
 
 def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Change]:
-    """Return the fields whose values differ; a secret that differs is named, and neither of its values is."""
+    """Return the fields whose values differ; of a secret only its name is shown, and neither of its values."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return {name: Change(masked(name, before.get(name)), masked(name, after.get(name))) for name in names}
 

@@ -109,7 +109,7 @@ class Catalog:
             self._index(code, tuple(named.values()))
 
     def since(self, earlier: Catalog) -> Difference:
-        """Return in what this state differs from an earlier one.
+        """Return the differences of this state from an earlier one.
 
         From the state that ``changed`` made it of it costs time for what was changed, from any other for all there is.
         """

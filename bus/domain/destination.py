@@ -41,7 +41,7 @@ class Ordering(enum.StrEnum):
 
 
 def strict_carrier(transport: str) -> str:
-    """Return the name of what carries the strictly ordered destinations of a transport: its groups of brokers."""
+    """Return the name of a transport's groups of brokers, which carry its strictly ordered destinations."""
     return f"{transport}-groups"
 
 
@@ -53,7 +53,7 @@ class FormerTransport(msgspec.Struct, frozen=True):
 
     @property
     def left_at(self) -> int:
-        """When the destination left it, in milliseconds since the epoch."""
+        """Time at which the destination left it, in milliseconds since the epoch."""
         return self.until - FORMER_KEPT
 
 

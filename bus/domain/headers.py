@@ -10,7 +10,7 @@ from urllib.parse import quote
 from bus.localized_text import localized
 
 FALLBACK: Final = "bus-fallback"
-"""Of a batch whose messages come straight over the network, since their producer's disk refused them."""
+"""Header of a batch that is sent directly over the network, since its producer's disk refused the messages."""
 EXTENDED: Final = "UTF-8''"
 MOST: Final = 64
 LONGEST_VALUE: Final = 8_192  # bytes in UTF-8

@@ -1,4 +1,4 @@
-"""Events of the bus itself, as messages of a destination that anybody may subscribe to."""
+"""Events of the bus itself, as messages of a destination that everyone may subscribe to."""
 
 from __future__ import annotations
 

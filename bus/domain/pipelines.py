@@ -207,7 +207,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """How many buckets of a time that began at ``start`` are in each state, and what is missing there."""
+    """Number of buckets in each state of a time that began at ``start``, and the missing deliveries there."""
 
     start: str
     states: dict[str, int] = {}

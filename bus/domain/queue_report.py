@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 HEADER: Final = "bus-queue"
 SOURCE: Final = "bus-source"
-"""The header beside it with the source of a queue whose messages have several."""
+"""The additional header with the source of a queue whose messages have several."""
 _LONGEST: Final = 100
 _TEXT: Final = re.compile(rb"records=([0-9]{1,15}), oldest_ms=([0-9]{1,15}), id=([0-9a-f]{8})")
 
@@ -39,6 +39,6 @@ class QueueReport(NamedTuple):
 
 
 def parse_queue_report(text: bytes) -> QueueReport | None:
-    """Return what a header's value says; None for one that no producer of the bus writes."""
+    """Return the report in a header's value; None for one that no producer of the bus writes."""
     found = _TEXT.fullmatch(text) if len(text) <= _LONGEST else None
     return QueueReport(int(found[1]), int(found[2]), found[3].decode()) if found is not None else None

@@ -49,7 +49,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class AlarmLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """From where on a subscription is an alarm; None for what the whole bus has.
+    """Limits from which on a subscription is an alarm; None for those of the whole bus.
 
     Attributes
     ----------

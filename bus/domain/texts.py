@@ -1,4 +1,4 @@
-"""The one rule for what people and programs write beside a message: biz id, key, source, content type and the like."""
+"""The common rule for texts that accompany a message: biz id, key, source, content type and the like."""
 
 from __future__ import annotations
 

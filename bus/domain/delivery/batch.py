@@ -1,4 +1,4 @@
-"""Several messages in one POST: its body and its headers, and what the answer says of each (docs/subscribers.md)."""
+"""Several messages in one POST: its body, its headers, and the result of each in the answer (docs/subscribers.md)."""
 
 from __future__ import annotations
 

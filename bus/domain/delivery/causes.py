@@ -91,17 +91,17 @@ def planned(
 
 
 def behind(message_id: str) -> Cause:
-    """Return the cause of a delivery whose key is held up by another message."""
+    """Return the cause of a delivery whose key is blocked by another message."""
     return Cause("order", localized("it waits for message {message}, an earlier one of its key", message=message_id))
 
 
 def blocks() -> Cause:
-    """Return the cause of a delivery that is dead and holds up its key."""
+    """Return the cause of a delivery that is dead and blocks its key."""
     return Cause("order", localized("its key waits until a person resends or skips it"))
 
 
 def unread(what: LocalizedText) -> Cause:
-    """Return the cause of a delivery whose subscription waits for what it cannot read now, in a strict order."""
+    """Return the cause of a delivery whose subscription cannot read the messages before it now, in a strict order."""
     return Cause("order", what)
 
 

@@ -88,7 +88,7 @@ class Shares:
             self._change((*(bound for bound in self.bounds if bound != view), view), self.kept_back)
 
     def bind(self, views: Iterable[View]) -> None:
-        """Have further views bound it, by which others may use their shares."""
+        """Add views that bound it, by which others may use their shares."""
         self._change((*dict.fromkeys(view for view in views if view not in self.bounds), *self.bounds), self.kept_back)
 
     def resume(self, views: tuple[View, ...]) -> None:

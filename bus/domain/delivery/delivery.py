@@ -1,4 +1,4 @@
-"""A delivery: one message for one subscription; an attempt: one POST of it; an outcome: what came of it.
+"""A delivery: one message for one subscription; an attempt: one POST of it; an outcome: its result.
 
 States: ``pending -> delivered | retrying | skipped | canceled``;
 ``retrying -> delivered | dead | parked | canceled``; a person sets any but ``pending`` to ``resend``.

@@ -17,7 +17,7 @@ _ALL: Final = "*"
 
 
 class Filter:
-    """Decides whether a subscription wants a message. Names of headers are the same in upper and lower case.
+    """Decides whether a subscription takes a message. Names of headers are the same in upper and lower case.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _names(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _why(error: Exception) -> str:
-    """Say why without the value, which JMESPath's own text quotes: this goes into the log."""
+    """Return the reason without the value, which JMESPath's own text quotes: this goes into the log."""
     if isinstance(error, _Unreadable):
         return "its body is no JSON, as its content type says"
     if isinstance(error, JMESPathTypeError):

@@ -10,7 +10,7 @@ from bus.localized_text import N_
 SET_ASIDE: Final = "set aside"
 DISCARDED: Final = "discarded"
 BY_A_PERSON: Final = N_("set aside by a person")
-"""What those that anybody has set aside have in common."""
+"""Common text by which all deliveries that people have set aside are grouped."""
 _REASON: Final = re.compile(rf"({SET_ASIDE}|{DISCARDED}) by (.+?)(?:: (.+))?", re.DOTALL)
 
 

@@ -16,12 +16,12 @@ def lease_time(timeouts: Iterable[int]) -> int:
 
 
 def retries_of(owner: str) -> str:
-    """Return the name in the leases of what a process retries by itself."""
+    """Return the owner's name in the leases of deliveries that a process retries by itself."""
     return f"{owner}/retries"
 
 
 def starting(owner: str) -> str:
-    """Return an owner's name in the leases of its start, until those of its earlier life are ended."""
+    """Return an owner's name in the leases of its start, until those of its earlier run are ended."""
     return f"{owner}/start"
 
 

@@ -107,7 +107,7 @@ def _failed(
 
 
 def _ended(delivery: Delivery, subscription: Subscription) -> Status:
-    """Return what a delivery is that is given up."""
+    """Return the status of a delivery that is given up."""
     return Status.PARKED if delivery.place and subscription.on_failure is OnFailure.PARK else Status.DEAD
 
 

@@ -1,4 +1,4 @@
-"""One thing that needs a person: by which rule, how badly, and what that person does next."""
+"""An alarm, a condition that needs a person: its rule, its severity, and the next step."""
 
 from __future__ import annotations
 

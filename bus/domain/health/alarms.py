@@ -39,7 +39,7 @@ _FROM_STORE: Final[Mapping[str, Callable[[Facts], object]]] = {
 
 
 def alarms(facts: Facts, book: Rulebook = _AS_SHIPPED, active: Collection[str] = ()) -> list[Alarm]:
-    """Return what needs a person, the worst first, and among equals the oldest first.
+    """Return the alarms, the worst first, and among equals the oldest first.
 
     ``active`` are the keys of those that have been found already: what is over a limit is so until well below.
     """

@@ -96,7 +96,7 @@ def _cause(alarm: Alarm, known: _CandidateCauses, facts: Facts) -> str:
 
 
 def _rules(alarm: Alarm) -> tuple[str, ...]:
-    """Return the rules by which it is known from what an alarm follows."""
+    """Return the rules that determine the cause of an alarm."""
     if alarm.rule != "norm":
         return (alarm.rule,)
     found = _NORMS.get(alarm.subject.partition("@")[0], ())
@@ -138,7 +138,7 @@ def _own(lane: Lane) -> str:
 
 
 def _part(name: str, parts: Collection[str]) -> str:
-    """Return the part that one depends on, if that is not well either, or else itself."""
+    """Return the part that one depends on, if that is unhealthy too, or else itself."""
     if name in _OF_STORE and _STORE in parts:
         return _STORE
     first, _, rest = name.partition(" ")
@@ -150,7 +150,7 @@ def _host(subscription: Subscription) -> str:
 
 
 def _owner(alarm: Alarm, subscriptions: Mapping[Lane, Subscription], facts: Facts) -> str:
-    """Return who a person says it belongs to: the subscription's owner, or else the destination's."""
+    """Return the configured owner: the subscription's, or else the destination's."""
     of = (alarm.destination or "", alarm.subscription or "")
     if of in subscriptions and (owner := subscriptions[of].owner):
         return owner

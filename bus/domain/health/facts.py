@@ -28,7 +28,7 @@ Lane = tuple[str, str]
 
 
 class Part(NamedTuple):
-    """A part that is not well, and the process that says so."""
+    """A part that is unhealthy, and the process that reports it."""
 
     name: str
     trouble: AnyText

@@ -11,11 +11,11 @@ import msgspec
 from bus.domain.times import HOUR, MINUTE
 
 WINDOW: Final = HOUR
-"""How far back (ms) a forecast looks."""
+"""Length (ms) of the past that a forecast uses."""
 _FEWEST: Final = 10
 _SHORTEST: Final = 15 * MINUTE
 _TREND: Final = 3.0
-"""How many times as much as the samples scatter they must have risen for that to be more than noise."""
+"""Multiple of the samples' scatter by which they must have risen for that to be more than noise."""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
@@ -54,7 +54,7 @@ def full_in(samples: Sequence[Sample], room: int) -> int | None:
 
 
 def _since_deletion(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the samples since use fell below all that was before, by more than all that had come and gone there."""
+    """Return the samples since use fell below all earlier ones, by more than the range of the earlier ones."""
     start, least, most = 0, samples[0].used if samples else 0, samples[0].used if samples else 0
     for number, one in enumerate(samples):
         if least - one.used > most - least and number - start > 1:

@@ -1,4 +1,4 @@
-"""Incidents: one for each cause of alarms, opened once one lasts, closed once all of them are gone."""
+"""Incidents: one for each cause of alarms, opened once an alarm lasts, closed once all of them are over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bus.domain.times import DAY, MINUTE
 from bus.localized_text import LocalizedText
 
 KEPT: Final = 7 * DAY
-"""How long a closed incident is kept, in milliseconds."""
+"""Time for which a closed incident is kept, in milliseconds."""
 _MOST_CLOSED: Final = 200
 _MOST_ALARMS: Final = 500
 _MOST_REMEMBERED: Final = 50
@@ -101,7 +101,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_alarms(self) -> list[RaisedAlarm]:
-        """Those that are not over: the worst first, and among equals what others follow from."""
+        """The alarms that are not over: the worst first, and among equals the causes of others."""
         return sorted((one for one in self.alarms.values() if not one.over_at), key=_first)
 
     @property
@@ -116,7 +116,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         return taken is not None and self.severity.rank >= taken.severity.rank
 
     def with_acknowledgement(self, acknowledged: Acknowledgement | None) -> Incident:
-        """Return it with who has taken it on, the last that is known."""
+        """Return the incident with its last known acknowledgement."""
         return self if acknowledged is None else msgspec.structs.replace(self, acknowledged=acknowledged)
 
     def with_what_was_told(self, other: Incident) -> Incident:
@@ -151,7 +151,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known from one look to the next.
+    """State that is kept from one check to the next.
 
     Attributes
     ----------

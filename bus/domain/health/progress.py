@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from bus.domain.times import MINUTE, SECOND
 
 WINDOW: Final = 5 * MINUTE
-"""How long (ms) what is seen must cover to be judged."""
+"""Time (ms) that samples must cover to be judged."""
 EVERY: Final = 30 * SECOND
-"""How long (ms) there is between two samples at least."""
+"""Least time (ms) between two samples."""
 _GAP: Final = 3 * MINUTE
 _MOST: Final = WINDOW // EVERY + 1
 
@@ -65,9 +65,9 @@ class Progress(NamedTuple):
 
 
 def judge(seen: Sequence[Observation], now: int) -> Verdict:
-    """Return how a consumer gets on, by what was seen of it, in the order of time, and not later than ``now`` (ms).
+    """Return the progress of a consumer from its samples, in the order of time, and not later than ``now`` (ms).
 
-    What covers less than the window is well.
+    Samples that cover less than the window are judged as healthy.
     """
     if not seen or any(one.lag <= 0 for one in seen):
         return Verdict.WELL
@@ -101,7 +101,7 @@ class Windows:
         return all(now - window.looked_at >= EVERY or now < window.looked_at for window in self._windows.values())
 
     def note(self, part: str, seen: Observation, *, is_alive: bool = True) -> None:
-        """Take in what was seen of a part.
+        """Add a sample of a part.
 
         Parameters
         ----------
@@ -139,13 +139,13 @@ class Windows:
 
 
 def _since(seen: Sequence[Observation]) -> int:
-    """Return since when the last position has been the position, or what is kept begins where it moves."""
+    """Return since when the position has been the last one; where it moves, the time of the first sample."""
     same = [one.at for one in seen if one.position == seen[-1].position]
     return same[0] if len(same) > 1 else seen[0].at
 
 
 def worst(found: Iterable[Mapping[tuple[str, str], Progress]]) -> dict[tuple[str, str], Progress]:
-    """Return of each subscription what is worst on any of several transports."""
+    """Return the worst progress of each subscription on any of several transports."""
     kept: dict[tuple[str, str], Progress] = {}
     for one in found:
         for lane, progress in one.items():

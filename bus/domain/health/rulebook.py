@@ -12,13 +12,13 @@ from bus.domain.times import DAY, HOUR, MINUTE, SECOND
 from bus.localized_text import N_
 
 VOLUME_WINDOW: Final = 10 * MINUTE
-"""What ``pv_min`` and ``pv_max`` count."""
+"""Time (ms) over which ``pv_min`` and ``pv_max`` count messages."""
 TIMES: Final = frozenset(
     {"age", "certificate", "latency", "producer-queue", "spool-age", "store-oplog", "store-replica"}
 )
 """Rules whose limit is a time."""
 HYSTERESIS: Final = 0.8
-"""What is over its limit is so until it is below this share of it; what is short of one, until the limit is."""
+"""A value over its limit counts until it is below this share of it; one short of it, until the limit is."""
 
 
 class Rule(NamedTuple):
@@ -109,15 +109,15 @@ class Rulebook:
         self._changes = changes
 
     def __getitem__(self, name: str) -> Rule:
-        """Return a rule by name; of another version's, one that is over a minute after it is gone."""
+        """Return a rule by name; for one of another version, a rule that is over a minute after its condition."""
         return self._rules.get(name, _OF_ANOTHER_VERSION)
 
     def change(self, name: str) -> Change:
-        """Return what is otherwise in a rule."""
+        """Return the changes of a rule in this installation."""
         return self._changes.get(name, _AS_IT_IS)
 
     def applied(self, found: Iterable[Alarm]) -> Iterator[Alarm]:
-        """Yield the alarms as bad as an installation says, without those that it has switched off."""
+        """Yield the alarms with the severity of this installation, without those that it has switched off."""
         for one in found:
             change = self.change(one.rule)
             if not change.off:

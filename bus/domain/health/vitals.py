@@ -257,7 +257,7 @@ class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RecentAttempt(msgspec.Struct, frozen=True, array_like=True):
-    """An attempt that was made a moment ago, and what its delivery is since.
+    """An attempt that was made a moment ago, and the status of its delivery since.
 
     ``started_at`` is in milliseconds since the epoch, ``duration`` in milliseconds.
     """
@@ -273,7 +273,7 @@ class RecentAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Orphan(msgspec.Struct, frozen=True, array_like=True):
-    """A queue whose process is gone, and when (ms) it was last touched; ``kind`` is ``producer`` or a service's queue.
+    """A queue of a dead process, and when (ms) it was last touched; ``kind`` is ``producer`` or a service's queue.
 
     ``records`` is what the last attempt to empty it left, None when none did; ``trouble`` is what stopped that one.
     """

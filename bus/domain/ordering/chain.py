@@ -1,4 +1,4 @@
-"""The groups of brokers that hold the messages of one strictly ordered destination, and who works on them.
+"""The groups of brokers that hold the messages of one strictly ordered destination, with their sender and reader.
 
 A chain is one document, so that each change of it is one compare-and-set and none can be half done. It has a list for
 who sends and one for who reads. Only the head of ``send`` takes messages. A group is appended to ``consume`` before
@@ -172,7 +172,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def write_epoch(self) -> int:
-        """The epoch of what the sender writes now.
+        """The epoch of the messages that the sender writes now.
 
         Subscriptions were given messages of greater ones only when the chain was put back from a backup: nothing would
         ever be in time then.
@@ -186,7 +186,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         return self.producer.epoch if self.producer.owner else 0
 
     def lease(self, role: Role) -> Lease:
-        """Return who has a role."""
+        """Return the lease of a role."""
         return self.sender if role is Role.SENDER else self.reader
 
     def holds(self, group: str) -> bool:
@@ -248,7 +248,7 @@ def renewed(chain: Chain, role: Role, takeover_after: float) -> Chain:
 
 
 def vacated(chain: Chain, role: Role) -> Chain:
-    """Return the chain without an owner of a role, who has ended all that it did."""
+    """Return the chain without an owner of a role, which has ended all its work."""
     return _replace(chain, **{role: Lease(epoch=chain.lease(role).epoch)})
 
 
@@ -309,9 +309,9 @@ def marked(chain: Chain, group: str, mark: str) -> Chain:
 
 
 def lost(chain: Chain, group: str) -> Chain:
-    """Return the chain with what a group held known to be lost: its data does not have its mark any more.
+    """Return the chain with the messages of a group marked as lost: its data does not have its mark any more.
 
-    The group takes messages again as one that is new, once it is whole: what it needs is to be made first.
+    The group takes messages again like a new one, once it is whole: its queues have to be created first.
     """
 
     def told(one: Segment) -> Segment:
@@ -349,7 +349,7 @@ def floored(chain: Chain, subscription: str, epoch: int) -> Chain:
 
 
 def ended(chain: Chain) -> Chain:
-    """Return the chain of a destination that was removed: what is made anew under its code begins with nothing."""
+    """Return the chain of a destination that was removed: a new destination with its code begins empty."""
     return Chain(epoch=chain.epoch + 1, sender=chain.sender, reader=chain.reader)
 
 

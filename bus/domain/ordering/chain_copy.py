@@ -28,7 +28,7 @@ class ChainCopy:
         return self._known.chain if self._known is not None else None
 
     def get(self) -> Procedure[Chain | None]:
-        """Return what is known, else read it; None while the coordinator does not answer."""
+        """Return the local copy, else read the chain; None while the coordinator does not answer."""
         return self.chain if self._known is not None else (yield from self.read())
 
     def read(self) -> Procedure[Chain | None]:

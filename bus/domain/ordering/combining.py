@@ -41,7 +41,7 @@ def check_order(known: Destination | None, wanted: Destination, subscriptions: I
 
 
 def check_batch(destination: Destination, subscription: Subscription) -> None:
-    """Raise ``InvalidMessage`` when a subscription wants batches of a destination that keeps an order."""
+    """Raise ``InvalidMessage`` when a subscription takes batches of a destination that keeps an order."""
     if destination.ordering is not Ordering.NONE and subscription.batch > 1:
         raise InvalidMessage(
             localized(

@@ -38,13 +38,13 @@ def segment_of(code: str, chain: Chain, group: str) -> Segment:
 
 
 def abandon(code: str, chain: Chain, group: str) -> Chain:
-    """Return the chain without what a group still has; raises as ``segment_of`` does."""
+    """Return the chain without the messages that a group still has; raises as ``segment_of`` does."""
     segment_of(code, chain, group)
     return abandoned(chain, group)
 
 
 def gaps_of(chain: Chain, group: str) -> list[Gap]:
-    """Return what is removed from a chain unread when a group is abandoned."""
+    """Return the gaps of messages that are removed from a chain unread when a group is abandoned."""
     return [gap for gap in abandoned(chain, group).gaps if gap not in chain.gaps]
 
 
@@ -65,7 +65,7 @@ def release_producer(code: str, chain: Chain) -> Chain:
 
 
 def cost_of_pending(group: str, pending: int, *, is_complete: bool) -> list[AnyText]:
-    """Return what becomes of deliveries that are pending in the store, and that a group took.
+    """Return the effects on deliveries that are pending in the store, and that a group took.
 
     ``is_complete`` is whether all were counted.
     """
@@ -112,7 +112,7 @@ def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:
 
 
 def cost_of_releasing(owner: str) -> list[AnyText]:
-    """Return what a producer loses that does not send alone any more."""
+    """Return the effects on a producer that loses its exclusive lease."""
     return [
         localized("what the spool of {owner} still has is refused from now on, also when it comes back", owner=owner),
         localized("another producer may send at once, without waiting for that"),

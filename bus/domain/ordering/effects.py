@@ -66,14 +66,14 @@ class IsDrained(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Have a group's data marked: the mark, empty when that did not work. ``known`` is one that it has, or empty."""
+    """Mark the data of a group: the mark, empty when that did not work. ``known`` is one that it has, or empty."""
 
     group: str
     known: str
 
 
 class HasMark(NamedTuple):
-    """Ask whether a group's data still has a mark: True, or False when it is gone for sure, or None."""
+    """Ask whether a group's data still has a mark: True, or False when it is certainly lost, or None."""
 
     group: str
     mark: str

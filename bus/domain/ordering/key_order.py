@@ -20,7 +20,7 @@ class PlacedDelivery(Protocol):
 
     @property
     def place(self) -> int:
-        """Where it stands; a later one has a greater place."""
+        """Place in the order; a later delivery has a greater one."""
         ...
 
     @property
@@ -29,7 +29,7 @@ class PlacedDelivery(Protocol):
         ...
 
     def bare(self) -> Self:
-        """Return it without what only its delivery needs; it is read again for that."""
+        """Return it without the data for its POST; it is read again for that."""
         ...
 
 
@@ -44,7 +44,7 @@ class WantedRows(NamedTuple):
 
 
 class BlockedKey(NamedTuple, Generic[Item]):
-    """A key that is held up, and by which delivery."""
+    """A blocked key, and the delivery that blocks it."""
 
     key: str
     by: Item
@@ -74,8 +74,8 @@ class _Key(Generic[Item]):
 class KeyOrder(Generic[Item]):
     """The order of one subscription's deliveries.
 
-    What a method returns is out from then on, until `passed`, `held_up` or `put_back` is called for it. Times are
-    monotonic seconds.
+    Deliveries that a method returns are out from then on, until `passed`, `held_up` or `put_back` is called for them.
+    Times are monotonic seconds.
     """
 
     def __init__(self) -> None:
@@ -96,12 +96,12 @@ class KeyOrder(Generic[Item]):
         return found is not None and found.has_rows
 
     def flows(self, key: str) -> bool:
-        """Whether what comes for a key would go out as soon as those before it are done."""
+        """Whether a new delivery of a key would go out as soon as those before it are done."""
         found = self._keys.get(key)
         return found is None or not (found.has_rows or found.held_by is not None)
 
     def take(self, key: str, item: Item) -> list[Item]:
-        """Take what came; return it if it may go out."""
+        """Add a new delivery; return it if it may go out."""
         found = self._keys.get(key)
         if found is None:
             found = self._keys[key] = _Key()
@@ -113,7 +113,7 @@ class KeyOrder(Generic[Item]):
         return self._next(key, found)
 
     def restore(self, key: str) -> None:
-        """Take note of rows that the store has of a key from before."""
+        """Register rows that the store already has of a key."""
         found = self._keys.setdefault(key, _Key())
         found.has_rows = True
         self._wanted[key] = None
@@ -126,19 +126,19 @@ class KeyOrder(Generic[Item]):
         return self._next(key, found)
 
     def held_up(self, key: str, item: Item, until: float) -> None:
-        """Keep what was out in its place, and those behind it waiting."""
+        """Keep the delivery that was out in its place, and those behind it waiting."""
         found = self._keys[key]
         found.is_out = False
         found.waiting.insert(0, item)
         self._hold(key, found, item, until)
 
     def skip(self, key: str) -> list[Item]:
-        """Leave out what holds up a key; return what may go out."""
+        """Leave out the delivery that blocks a key; return those that may go out."""
         self._leave(key, self._keys[key])
         return self.passed(key)
 
     def resume(self, key: str, item: Item) -> list[Item]:
-        """Put another form of what holds up a key in its place; return it, as it may go out."""
+        """Replace the delivery that blocks a key by another form of it; return it, as it may go out."""
         found = self._keys[key]
         self._leave(key, found)
         self._let_go(key, found)
@@ -146,7 +146,7 @@ class KeyOrder(Generic[Item]):
         return [item]
 
     def due(self, now: float) -> list[tuple[str, list[Item]]]:
-        """Return of each key that is held up no longer what may go out."""
+        """Return the deliveries that may go out, of each key that is not blocked any longer."""
         ready: list[tuple[str, list[Item]]] = []
         while self._due and self._due[0][0] <= now:
             until, key = heapq.heappop(self._due)
@@ -159,7 +159,7 @@ class KeyOrder(Generic[Item]):
 
     @property
     def next_due(self) -> float:
-        """When `due` has something again; `NEVER` for nothing."""
+        """Time of the next result of `due`; `NEVER` for none."""
         return self._due[0][0] if self._due else NEVER
 
     def held(self, limit: int) -> list[BlockedKey[Item]]:
@@ -171,7 +171,7 @@ class KeyOrder(Generic[Item]):
         return [BlockedKey(key, by) for key in chosen if (by := self._keys[key].held_by) is not None]
 
     def is_held_by(self, key: str, item: Item) -> bool:
-        """Whether a key is held up by this delivery."""
+        """Whether a key is blocked by this delivery."""
         found = self._keys.get(key)
         return found is not None and found.held_by is item
 
@@ -196,16 +196,16 @@ class KeyOrder(Generic[Item]):
         return bool(self._wanted)
 
     def want(self, key: str) -> None:
-        """Have the rows of a key read again, since that failed."""
+        """Request that the rows of a key are read again, since that failed."""
         self._wanted[key] = None
 
     def relieve(self, after: float) -> list[Item]:
-        """Let keys that are held up until after a time wait in the store alone; return what is there already."""
+        """Move keys that are blocked until after a time to the store; return deliveries that are there already."""
         far = [key for key in self._near if self._keys[key].until > after]
         return [item for key in far for item in self._move_out(key, self._keys[key])]
 
     def to_store(self, limit: int) -> list[tuple[str, Item]]:
-        """Return what is to be written as rows, of each key in order; it stays until it is `stored`."""
+        """Return the deliveries to write as rows, of each key in order; they stay until they are `stored`."""
         chosen: list[tuple[str, Item]] = []
         for key in self._storing:
             for item in self._keys[key].to_store:
@@ -215,7 +215,7 @@ class KeyOrder(Generic[Item]):
         return chosen
 
     def stored(self, items: Sequence[tuple[str, Item]]) -> list[Item]:
-        """Forget what has a row now; return what was really still waiting for that."""
+        """Forget deliveries that have a row now; return those that were still waiting for that."""
         done: list[Item] = []
         for key, item in items:
             found = self._keys.get(key)
@@ -288,7 +288,7 @@ class KeyOrder(Generic[Item]):
         self._near.pop(key, None)
 
     def _leave(self, key: str, found: _Key[Item]) -> None:
-        """Take what holds up a key out of what waits, wherever it is."""
+        """Remove the delivery that blocks a key from the queue in which it waits."""
         if found.held_by is None:
             return
         for queue in (found.waiting, found.to_store):

@@ -64,7 +64,7 @@ def obstacles(
     groups: Mapping[str, GroupState],
     gone: Collection[Role] = (),
 ) -> list[Obstacle]:
-    """Return what holds up a destination, senders first; nothing while messages flow, or will within seconds.
+    """Return the obstacles of a destination, senders first; none while messages flow, or will within seconds.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def _owner(code: str, chain: Chain, role: Role, *, is_gone: bool) -> Obstacle | 
 
 
 def _taking(code: str, chain: Chain, groups: Mapping[str, GroupState]) -> Obstacle | None:
-    """Return what is wrong when no group takes messages, and none is about to."""
+    """Return the obstacle when no group takes messages, and none is about to."""
     waiting = [name for name in chain.send if name not in groups or not groups[name].trouble]
     last = chain.consume[-1].group if chain.consume else ""
     joining = [name for name, state in groups.items() if state.is_whole and (name == last or not chain.holds(name))]

@@ -53,16 +53,16 @@ class ChainReader:
             yield from self.copy.put(chain, wanted)
 
     def next_for(self, subscription: str) -> Procedure[Segment | None]:
-        """Return what a subscription reads now; None while there is nothing, or this process does not read.
+        """Return the segment that a subscription reads now; None while there is none, or this process does not read.
 
-        Nor does anybody read on past what a group lost with its disks, until a person has decided about that.
+        Nor does a subscription read past messages that a group lost with its disks, until a person has decided.
         """
         chain = yield from self.copy.get()
         found = chain.next_for(subscription) if chain is not None and self._leads else None
         return found if found is not None and not found.is_lost else None
 
     def judge(self, subscription: str, segment: Segment, epoch: int) -> Procedure[Verdict]:
-        """Say whether a message may be given to a subscription; durable when it returns that it may."""
+        """Return whether a message may be given to a subscription; durable when it returns that it may."""
         while (chain := (yield from self.copy.get())) is not None and self._leads and not chain.has_lost(segment):
             floor = chain.floor(subscription, segment)
             if epoch < floor:
@@ -73,7 +73,7 @@ class ChainReader:
         return Verdict.UNKNOWN
 
     def leave(self, subscription: str, segment: Segment) -> Procedure[bool]:
-        """Have a subscription done with a segment of which it has acked all that it got, if nothing more can come."""
+        """End a segment for a subscription that has acked all messages it got of it, if nothing more can come."""
         chain = self.copy.chain
         if chain is not None and chain.current == segment:
             return False  # mostly so; asked anew only when it may be otherwise

@@ -33,11 +33,11 @@ _LOST: Final = localized("take the lease anew, and look at what was refused befo
 
 
 MOST_SEGMENTS: Final = 64
-"""Of a chain, whose document is written with each change: with so many a sender waits for a group that is drained."""
+"""Most segments of a chain, as its document is written with each change: a sender then waits for a drained group."""
 
 
 class Admission(NamedTuple):
-    """Under what messages were let in; what waited over a change of it may come too late.
+    """Epochs under which messages were accepted; messages that waited over a change of them may come too late.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class ChainSender:
         return group in self._groups and (group not in standings or standings[group].is_whole)
 
     def produce(self, owner: str, takeover_after: float = 0.0, epoch: int = 0) -> Procedure[Lease | None]:
-        """Let a producer alone send from now on, if no other one does; a sign of life of the one that does.
+        """Give a producer the exclusive lease, if no other one has it; renew the lease of the one that has it.
 
         Parameters
         ----------
@@ -150,8 +150,8 @@ class ChainSender:
         Returns
         -------
         Lease
-            Of who sends alone by now: this one, or another. None while this process cannot say so; then the lease may
-            have been taken.
+            Of the producer that has it now: this one, or another. None while this process cannot determine it; then the
+            lease may have been taken.
         """
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
             lease = chain.producer
@@ -176,7 +176,7 @@ class ChainSender:
         return 0 < lease.takeover_after <= self._clock() - self._alive[2]
 
     def release(self, owner: str) -> Procedure[bool]:
-        """Let others send again after a producer, if it is the one; False while this process cannot say so."""
+        """End the exclusive lease of a producer, if it has it; False while this process cannot determine that."""
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
             if chain.producer.owner != owner:
                 return True
@@ -326,7 +326,7 @@ class ChainSender:
         return True
 
     def _open_with(self, current: Segment, known: str, mark: str) -> Procedure[None]:
-        """Put a mark in the place of what was known, and use the writer from then on, if nothing else came between."""
+        """Replace the known mark, and use the writer from then on, if nothing else changed meanwhile."""
         while (chain := (yield from self.copy.get())) is not None and self._leads(chain):
             if chain.current != current or chain.marks.get(current.group, "") != known:
                 return
@@ -343,7 +343,7 @@ class ChainSender:
         return wanted == chain or (yield from self.copy.put(chain, wanted))
 
     def _raise_mark(self, group: str) -> Procedure[bool]:
-        """Put what was confirmed since into the mark of the group that is written to; whether the chain has it."""
+        """Extend the mark of the group that is written to by the messages confirmed since; whether the chain has it."""
         chain = yield from self.copy.get()
         if chain is None or not self._leads(chain) or not (known := self._mark_of(chain, group)):
             return False

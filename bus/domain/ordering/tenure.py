@@ -100,13 +100,13 @@ class Tenure:
         return None
 
     def put(self, chain: Chain, asked_at: float) -> None:
-        """Take note that a chain of `next` was put, asked for at a time (monotonic seconds)."""
+        """Record that a chain of `next` was written, requested at a time (monotonic seconds)."""
         self.begun += not self.is_held
         self._epoch = chain.lease(self.role).epoch
         self._until = asked_at + self.terms.lease
 
     def end(self, chain: Chain) -> Chain | None:
-        """Return the chain to put so that others need not wait; call it once nothing is under way. None if not had."""
+        """Return the chain to write on release; call it once nothing is under way. None if not held."""
         was_mine = self.is_mine(chain)
         self._epoch = 0
         return vacated(chain, self.role) if was_mine else None

@@ -160,7 +160,7 @@ def distinct(peers: Iterable[Peer]) -> list[Peer]:
 
 
 def merge_lists(answers: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Return the list of that name of several answers as one, sorted, each text once; what else they have is left."""
+    """Return the list of that name of several answers as one, sorted, each text once; other fields are ignored."""
     return {name: sorted({text for answer in answers for text in _texts(answer.get(name))})}
 
 

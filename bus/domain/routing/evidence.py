@@ -15,7 +15,7 @@ from bus.localized_text import AnyText
 
 
 class ChannelSeen(msgspec.Struct, frozen=True):
-    """A channel on one partition, or on one stock nsqd: what waits there, and how many consumers are connected."""
+    """A channel on one partition, or on one stock nsqd: its backlog, and how many consumers are connected."""
 
     name: str
     depth: int = 0
@@ -151,7 +151,7 @@ class Watch:
         self._drained_since: float | None = None
 
     def note(self, sight: TopicObservation, began: float, ended: float) -> IdleObservation:
-        """Take in a sight that was asked for from ``began`` to ``ended``, and return it with its times."""
+        """Add an observation that was made from ``began`` to ``ended``, and return it with its times."""
         if not sight.is_whole:
             self._unwritten_since = None
         elif self._unwritten_since is None or sight.counters != self._counters:

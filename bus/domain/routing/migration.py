@@ -1,4 +1,4 @@
-"""A topic on its way from one cluster to another: the document, and what may be done to it.
+"""Migration of a topic from one cluster to another: the document, and its operations.
 
 Nothing here reads a clock, a store or an nsqd. Which wait is over says ``bus.domain.routing.needs``.
 """
@@ -83,12 +83,12 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def turn(self) -> int:
-        """How many steps were taken: proxies say by it which one they have in force."""
+        """Number of steps taken: proxies report by it which step they have in force."""
         return len(self.history)
 
     @property
     def began_at(self) -> int:
-        """When it began (ms)."""
+        """Start time (ms)."""
         return self.history[0].at
 
     @property

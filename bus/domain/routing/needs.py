@@ -15,7 +15,7 @@ MARGIN: Final = 2.0
 CALM: Final = 1.5
 """Seconds for which nothing waits, since a message may be on its way between two counters."""
 _CONNECTED: Final = 2
-"""How many times as long nothing may be written while producers are connected."""
+"""Factor of the time for which nothing may be written while producers are connected."""
 _MOST_NAMED: Final = 10
 
 
@@ -36,12 +36,12 @@ class StepEvidence(NamedTuple):
     in_force_for: float = 0.0
 
     def of(self, side: Side) -> IdleObservation:
-        """Return what is known of a cluster."""
+        """Return the evidence of a cluster."""
         return self.source if side is Side.SOURCE else self.target
 
 
 def waits_for(migration: Migration, seen: StepEvidence) -> list[AnyText]:
-    """Return what is missing for the next step; nothing when it may be taken, or when there is none."""
+    """Return the unmet conditions of the next step; none when it may be taken, or when there is no next step."""
     rule = migration.rule
     if rule.then is None:
         return []
@@ -55,7 +55,7 @@ def waits_for(migration: Migration, seen: StepEvidence) -> list[AnyText]:
 
 
 def lacks(migration: Migration, seen: StepEvidence, side: Side) -> AnyText:
-    """Return what a cluster lacks of the other one's topic; empty when it is prepared."""
+    """Return the parts of the other one's topic that a cluster lacks; empty when it is prepared."""
     own, other = seen.of(side).sight, seen.of(side.other).sight
     if not own.is_whole or not other.is_whole:
         return joined((*own.unknown, *other.unknown))

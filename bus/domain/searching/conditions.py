@@ -1,4 +1,4 @@
-"""Conditions of a search that are more than a comparison: which texts can be one, and what meets it."""
+"""Conditions of a search that are more than a comparison: the valid texts of each, and its matches."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Ref(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parse_ref(text: str) -> Ref:
-    """Return what an id may mean; a whole ``traceparent`` means its trace id."""
+    """Return the possible meanings of an id; a whole ``traceparent`` means its trace id."""
     try:
         message_id = parse_id(text)
     except ValueError:
@@ -163,7 +163,7 @@ def forms_of(text: str) -> tuple[bytes, ...]:
 
 
 def _value_at(body: bytes, path: tuple[str | int, ...]) -> bytes | None:
-    """Return the JSON text at a path; each level is decoded, and what is beside it only skipped."""
+    """Return the JSON text at a path; each level is decoded, and its siblings are only skipped."""
     found: bytes | msgspec.Raw | None = body
     for step in path:
         try:

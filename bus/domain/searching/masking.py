@@ -1,4 +1,4 @@
-"""Masking rules: which parts of a destination's messages only those see who may see everything.
+"""Masking rules: the parts of a destination's messages that are shown only to users who may see everything.
 
 A rule is a path: ``body`` (all of it), ``body.card.number``, ``body.items[*].email``, ``body.*.token`` (any field),
 ``body["card.number"]`` (a field of any name), ``headers`` (all), or ``headers.authorization`` in any case of letters.

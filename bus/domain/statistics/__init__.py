@@ -1,1 +1,1 @@
-"""Counters over time, and what people read in them."""
+"""Counters over time, and figures derived from them."""

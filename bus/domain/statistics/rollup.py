@@ -1,4 +1,4 @@
-"""Counters over time: what was accepted and what became of it, by minute, ten minutes, hour and day.
+"""Counters over time: accepted messages and results of their deliveries, by minute, ten minutes, hour and day.
 
 A sheet has the counters of one such period. Sheets add up in any order.
 """

@@ -1,4 +1,4 @@
-"""Statistics as people read them: counters grouped, and what follows from them."""
+"""Statistics for display: counters grouped, and figures derived from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Name = tuple[str, ...]
 
 
 class SeriesGrouping(enum.StrEnum):
-    """By what counters are grouped into series."""
+    """Property by which counters are grouped into series."""
 
     DESTINATION = "destination"
     SUBSCRIPTION = "subscription"
@@ -54,7 +54,7 @@ class Figures(msgspec.Struct):
         return (attempts - self.counts.failed) / attempts if attempts else None
 
     def latency(self, share: float) -> float | None:
-        """Return the time (ms) that this share of first deliveries did not exceed, as ``statistics.latency`` says."""
+        """Return the time (ms) that this share of first deliveries did not exceed, see ``statistics.latency``."""
         return quantile(self.counts.latency, share)
 
 
@@ -67,7 +67,7 @@ class Series(NamedTuple):
 
 
 def series_of(sheets: dict[int, Sheet], by: SeriesGrouping | None, wanted: Callable[[str], bool]) -> list[Series]:
-    """Return the series of the wanted destinations, the busiest first; ``sheets`` are by the start of their period."""
+    """Return the series of the given destinations, the busiest first; ``sheets`` are by the start of their period."""
     found: dict[Name, Series] = {}
     for start in sorted(sheets):
         for name, figures in _parts(sheets[start], by, wanted):

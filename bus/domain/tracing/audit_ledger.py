@@ -102,7 +102,7 @@ class _Minutes(dict[str, int | None]):
 
 
 def ledger_of(events: Iterable[TraceEvent]) -> list[LedgerRow]:
-    """Return what events add to the ledger, a row for each bucket, in the order of the buckets.
+    """Return the additions of events to the ledger, a row for each bucket, in the order of the buckets.
 
     Rows of the same bucket, of any blocks, add up: counts and sums by addition, ``xor`` by exclusive or.
     """

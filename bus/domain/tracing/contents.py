@@ -1,4 +1,4 @@
-"""A digest of what a partition has: it follows from the messages alone, in whatever order they are read."""
+"""A digest of the contents of a partition: it follows from the messages alone, in any order of reading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Contents(NamedTuple):
 
 
 class Tally:
-    """Makes the contents of messages that are added one by one; ``is_finished`` says whether all are."""
+    """Computes the contents of messages that are added one by one; ``is_finished`` is whether all are finished."""
 
     def __init__(self) -> None:
         self._messages = 0

@@ -44,7 +44,7 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_context(traceparent: str, tracestate: str = "") -> TraceContext | None:
-    """Read a ``traceparent``; None for one that W3C has everybody ignore, with the state beside it."""
+    """Read a ``traceparent`` with its ``tracestate``; None for one that is to be ignored according to W3C."""
     found = _TRACEPARENT.fullmatch(traceparent)
     if found is None or (traceparent.startswith("00") and found[4]):
         return None
@@ -57,9 +57,9 @@ def span_of(message_id: str) -> str:
 
 
 class Sampler:
-    """Says which messages' spans are recorded, alike in every process with the same ratio.
+    """Selects the messages whose spans are recorded, alike in every process with the same ratio.
 
-    A message with a parent is as its parent is. Any other is the root of a trace, whose id is the message's own.
+    A message with a parent is recorded if its parent is. Any other is the root of a trace, whose id is the message's.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Sampler:
         self._least = "" if not least else f"{least:0{_RANDOM_DIGITS}x}" if least < _NUMBERS else _BEYOND
 
     def parent_of(self, message: Message) -> TraceContext | None:
-        """Return what the message's own spans are below; None where they are not recorded."""
+        """Return the parent context of the message's own spans; None where they are not recorded."""
         if message.traceparent and (parent := parse_context(message.traceparent, message.tracestate)) is not None:
             return parent if parent.flags & SAMPLED else None
         message_id = message.id

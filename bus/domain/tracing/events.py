@@ -21,7 +21,7 @@ BLOCK_EVENTS: Final = 1000
 BLOCK_BYTES: Final = 400 * 2**10
 """The longest line of a block; less than the largest record of any topic that the bus makes."""
 LARGEST: Final = 2**40
-"""The most that a number says that is added up: sums of millions of them are in 64 bits."""
+"""Largest value of a number that is summed: sums of millions of them fit into 64 bits."""
 CONFIRMED: Final = "confirmed"
 FAILED: Final = "failed"
 _LONGEST: Final = 512
@@ -121,7 +121,7 @@ class LedgerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Events of one emitter and what they add to the ledger.
+    """Events of one emitter and their additions to the ledger.
 
     One without events is a sign of life: nothing happened since the block before it.
 

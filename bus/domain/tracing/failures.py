@@ -38,7 +38,7 @@ class FailureGroup(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """How many deliveries."""
+        """Number of deliveries."""
         return sum(self.counts.values())
 
     def add(self, other: FailureGroup) -> None:
@@ -62,7 +62,7 @@ class Failures(NamedTuple):
 
 
 def advice_on(signature: str) -> LocalizedText:
-    """Return what helps: a subscriber that refuses needs something else than one that fails or is not there."""
+    """Return the hint: a subscriber that refuses needs another step than one that fails or is unreachable."""
     if signature == UNKNOWN:
         return localized("open the example to see what happened")
     if signature == BY_A_PERSON:

@@ -1,4 +1,4 @@
-"""Spans: what the bus does with a message, in the words of OpenTelemetry's semantic conventions (docs/tracing.md).
+"""Spans of the operations on a message, in the terms of OpenTelemetry's semantic conventions (docs/tracing.md).
 
 A message's trace has one span in which it was received; what the bus does with it later is below that one. Its id is a
 part of the message's id, so that nothing has to travel for it.
@@ -163,7 +163,7 @@ def published(
 
 
 def handed(delivery: Delivery, parent: TraceContext, started: int, now: int) -> Span:
-    """Return the span in which a compensator handed a delivery, or a message whose time had come, on (ms)."""
+    """Return the span in which a compensator passed on a delivery, or a message at its due time (ms)."""
     return Span(
         _compensating(delivery.message.destination, delivery.subscription),
         parent.trace_id,
@@ -185,7 +185,7 @@ def begun(message: Message, parent: TraceContext, span_id: str) -> StartedSpan:
 
 
 def posted(one: StartedSpan, subscription: Subscription, what: PostSummary, message_id: str) -> Span:
-    """Return the span of a message's POST, with what came of it."""
+    """Return the span of a message's POST, with its result."""
     attempt = what.attempts[0]
     own = (*_answered(what), ("pier.attempt", attempt.n), ("pier.origin", str(attempt.by)))
     if attempt.n > 1:
@@ -273,7 +273,7 @@ def _shape(operation: str, kind_of: str, kind: SpanKind, whom: str, destination:
 
 
 def _where(url: str) -> Pairs:
-    """Return where a URL leads; what is in its query may be a secret, and is left out."""
+    """Return the attributes of a URL and its server, without the query, which may contain a secret."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme, 0)

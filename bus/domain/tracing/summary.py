@@ -69,7 +69,7 @@ class SummaryBuilder:
 
     @property
     def messages(self) -> int:
-        """How many were added."""
+        """Number of messages added."""
         return len(self._made)
 
     def add(self, trace: Trace) -> None:
@@ -117,7 +117,7 @@ class SummaryBuilder:
         return sum(bool(attribute.name) for attribute in self._values)
 
     def _shared(self) -> Iterator[SharedAttribute]:
-        """Give what at least some messages have in common; a message may have several values of one attribute."""
+        """Yield the values that at least some messages share; a message may have several values of one attribute."""
         for attribute, counter in self._values.items():
             common = [(value, count) for value, count in counter.most_common(_SHOWN) if count > 1]
             least = max(2.0, self.messages * _LEAST_SHARE)

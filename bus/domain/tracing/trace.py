@@ -1,4 +1,4 @@
-"""The life of a message as one document, built from writes that arrive in any order and more than once.
+"""The trace of a message as one document, built from writes that arrive in any order and more than once.
 
 Messages and outcomes travel on different transports, so every merge here commutes and is idempotent: the greatest
 (generation, rank, attempts) of a delivery wins, and attempts are a map by id. Of a delivery that fails for days the map
@@ -72,7 +72,7 @@ class Trace(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def completed_at(self) -> int:
-        """When the last delivery was finished, in milliseconds since the epoch; 0 while one is not."""
+        """Time at which the last delivery was finished, in milliseconds since the epoch; 0 while one is not."""
         if not self.deliveries:
             return self.message.received_at if self.message else 0
         latest = 0
@@ -144,7 +144,7 @@ def merge_outcome(trace: Trace, outcome: Outcome) -> None:
 
 
 def received_at(trace: Trace | None, copy: bytes) -> int:
-    """Return when a message was received (ms): by its document, else by an encoded copy; 0 when neither can say."""
+    """Return when a message was received (ms): from its document, else from an encoded copy; 0 when neither has it."""
     if trace is not None and trace.message is not None:
         return trace.message.received_at
     try:
@@ -284,7 +284,7 @@ def _add_attempt(attempts: dict[str, Attempt], attempt: Attempt) -> None:
 
 
 def _thin_out(attempts: dict[str, Attempt]) -> None:
-    """Drop attempts in the middle, and answers of all but the last ones; what is kept is the same in any order."""
+    """Drop attempts in the middle, and answers of all but the last ones; the result is the same in any order."""
     if len(attempts) <= ANSWERS_KEPT:
         return
     ordered = sorted(attempts.values(), key=_place)

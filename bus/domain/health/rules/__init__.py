@@ -1,1 +1,1 @@
-"""The rules of alarms by what they look at; each yields what it finds in the facts."""
+"""The rules of alarms by their subject; each yields the alarms that it finds in the facts."""

@@ -38,7 +38,7 @@ def is_full(figures: DiskFigures) -> bool:
 
 
 def cause_of(disk: Disk) -> str:
-    """Return the cause of what follows from a disk."""
+    """Return the name of a disk as a cause of alarms."""
     return f"disk:{_subject(disk)}"
 
 

@@ -100,7 +100,7 @@ def _figure(metric: Metric, value: float) -> str:
 
 
 def proof(facts: Facts) -> Iterator[Alarm]:
-    """Yield what the last proof misses, or has witnesses of that contradict each other."""
+    """Yield the deliveries that the last proof misses, or of which witnesses contradict each other."""
     found = facts.findings.proof if facts.findings is not None else Proof()
     for one in found.items:
         if one.missing:

@@ -58,7 +58,7 @@ def unreachable(facts: Facts) -> Iterator[Alarm]:
 
 
 def parts(facts: Facts) -> Iterator[Alarm]:
-    """Yield the parts that processes say are not well."""
+    """Yield the parts that processes report as unhealthy."""
     for part in facts.parts:
         # For spools the figures show more.
         if not part.name.startswith("spool "):
@@ -78,7 +78,7 @@ def parts(facts: Facts) -> Iterator[Alarm]:
 
 
 def orphans(facts: Facts) -> Iterator[Alarm]:
-    """Yield the hosts on which queues of processes that are gone wait."""
+    """Yield the hosts on which orphaned queues wait."""
     for node, count in facts.orphans.items():
         if count:
             what = localized("{count} local queues on {node} belong to processes that are gone", count=count, node=node)

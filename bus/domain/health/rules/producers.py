@@ -56,7 +56,7 @@ def rejected(facts: Facts) -> Iterator[Alarm]:
 
 
 def turned_away(facts: Facts) -> Iterator[Alarm]:
-    """Yield whose messages are refused for now."""
+    """Yield the destinations or keys whose messages are refused for now."""
     found: dict[tuple[str, str], list[TurnedAwayFigures]] = {}
     for figures in facts.turned_away:
         found.setdefault((figures.whose, figures.why), []).append(figures)

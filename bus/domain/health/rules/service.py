@@ -14,13 +14,13 @@ from bus.domain.subscription import Subscription
 from bus.localized_text import N_, LocalizedText, listed, localized
 
 _LEAST_ATTEMPTS: Final = 10
-"""Of fewer attempts a share says nothing."""
+"""With fewer attempts a share has no meaning."""
 _MOST_PARTS: Final = 3
 _NOBODY: Final = Backlog(0, None)
 
 
 def waiting(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
-    """Yield the subscriptions for which too much waits, or for too long; who is paused waits as a person wanted it."""
+    """Yield the subscriptions for which too much waits, or for too long; paused ones wait as a person wanted it."""
     for one in facts.subscriptions if facts.waiting else ():
         found = facts.waiting.get(one.key)
         if found is None or one.paused:

@@ -1,4 +1,4 @@
-"""Local queues: full ones, damaged ones, what is not the bus's."""
+"""Alarms of local queues: full ones, damaged ones, and files that are not the bus's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUARANTINE: Final = "quarantine"
 
 
 def queues(facts: Facts, book: Rulebook, active: Collection[str]) -> Iterator[Alarm]:
-    """Yield what is wrong with local queues."""
+    """Yield the alarms of local queues."""
     for queue in facts.queues:
         found = (_filling(queue, book, active), _old(queue, facts.now, book, active), _damaged(queue), _foreign(queue))
         yield from filter(None, found)

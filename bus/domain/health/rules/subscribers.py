@@ -1,4 +1,4 @@
-"""Subscribers: those that are down, gone, or give up."""
+"""Alarms of subscribers: those that are down, that are gone, or whose deliveries are given up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def manner_of(answered: int | None) -> str:
 
 
 def gone(facts: Facts) -> Iterator[Alarm]:
-    """Yield the subscribers that said that they are gone."""
+    """Yield the subscribers that answered 410 (gone)."""
     for found in facts.subscriptions:
         if found.paused and found.paused_reason == PAUSED_BY_410:
             what = localized(
