@@ -59,9 +59,9 @@ class GroupReader(Consumer, Protocol):
     async def is_drained(self) -> bool:
         """Whether the group has nothing for this subscription that was not received and acked here.
 
-        The group itself says so, not what this process remembers: copies that could still have something were asked, so
-        a group that lacks them is not drained. To be asked while nothing is written any more, and nothing that was
-        received is unacked. Has a deadline, and costs a round trip or more.
+        The answer is the group's, not from the memory of this process: copies that could still have messages were
+        asked, so a group that lacks them is not drained. To be called while nothing is written any more, and nothing
+        that was received is unacked. Has a deadline, and costs a round trip or more.
         """
         ...
 

@@ -14,7 +14,7 @@ class SealedBlock(NamedTuple):
     Attributes
     ----------
     emitter
-        Whose it is; the blocks of one emitter stay in order.
+        Process that wrote it; the blocks of one emitter stay in order.
     line
         One line of JSON without its end.
     stages

@@ -61,7 +61,7 @@ class Trial(NamedTuple):
     answer_headers
         Of the answer, as sent; empty without one.
     answer_bytes
-        How long the answer's body was, as far as it was read; ``result.response`` has the first of them.
+        Bytes of the answer's body, as far as it was read; ``result.response`` has the first of them.
     body
         Of the request.
     """

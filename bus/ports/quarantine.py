@@ -13,9 +13,9 @@ class ForeignRecord(NamedTuple):
     transport
         The transport's name.
     place
-        Where it lay, as the broker names it: topic, partition and offset, or the queue.
+        Its place, as the broker names it: topic, partition and offset, or the queue.
     reason
-        Why it cannot be read, in words a person understands.
+        Reason why it cannot be read, in words for people.
     headers
         The broker's headers or properties as text.
     payload

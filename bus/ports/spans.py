@@ -1,4 +1,4 @@
-"""The exporter of spans, for traces that begin before the bus and end behind it. It never holds up a message."""
+"""The exporter of spans, for traces that begin before the bus and end behind it. It never delays a message."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class Spool(Protocol):
         ...
 
     def room(self, lane: str) -> SpoolCapacity:
-        """Return the bytes that all streams of a stream's destination hold, and that a normal append could still add.
+        """Return the bytes that all streams of a stream's destination hold, and that a non-urgent append could add.
 
         Records that are being appended count as held.
         """

@@ -192,7 +192,7 @@ class CompensationStore(Protocol):
     async def ready(self, now: int) -> set[tuple[str, str]]:
         """Return each (destination, subscription) with rows that can be leased now (ms).
 
-        Where many rows can, it may have others with rows too. It costs time for what is ready, not for what waits.
+        Where many rows can, it may have others with rows too. Its cost grows with the ready rows only.
         """
         ...
 
@@ -256,9 +256,9 @@ class CompensationStore(Protocol):
 
         ``ended`` gets them a part at a time, each once it is durable, also those before a failure. Only deliveries of
         messages received at ``now`` (ms) or before: a later message is one for another subscription of that name,
-        made since. When a message was received says its document, or while that has no message the copy that the row
-        carries; a row whose copy cannot be read is deleted. With an empty subscription, rows of messages to publish are
-        deleted by the same rule, and none is counted.
+        made since. The time of receipt is in the message's document, or while that has no message in the copy that the
+        row carries; a row whose copy cannot be read is deleted. With an empty subscription, rows of messages to publish
+        are deleted by the same rule, and none is counted.
         """
         ...
 

@@ -136,7 +136,7 @@ class Transport(Publisher, Protocol):
         TransportUnavailable
             The broker does not answer; call again.
         TransportRefused
-            Wrong credentials, or something with other settings has the name; says which and what to do.
+            Wrong credentials, or an object with other settings has the name; the text has it and the next step.
         """
         ...
 
