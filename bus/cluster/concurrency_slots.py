@@ -1,7 +1,7 @@
 """Slots that the processes of one port share: each one in use is a lock on a byte of a file (docs/adr/0040).
 
-The kernel gives a lock to one process at most. A process that finds no free slot holds a lock that says so, on a byte
-of another file, and the process that releases a slot wakes it.
+The kernel gives a lock to one process at most. A process that finds no free slot holds a lock as a sign of that, on a
+byte of another file, and the process that releases a slot wakes it.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class SharedSlots:
             except BlockingIOError:
                 return
             if not said:
-                self._stop_reading()  # the supervisor has gone, and this process ends with it
+                self._stop_reading()  # the supervisor has ended, and this process ends with it
                 return
             wakeup = _wakeups.decode(said)
             if (slots := self._joined.get(wakeup.name)) is not None:
@@ -304,7 +304,7 @@ class _Range(NamedTuple):
         """Lock a byte; False when it is taken."""
         try:
             fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, self.first + byte, 1))
-        except (BlockingIOError, PermissionError):  # each of them says that it is taken
+        except (BlockingIOError, PermissionError):  # each of them means that it is taken
             return False
         return True
 

@@ -190,7 +190,7 @@ class Leaders:
     async def give_up(self, code: str) -> list[Task]:
         """Release the tasks of a destination whose process does not come back, and return them.
 
-        What may still lie on its disk comes, if ever, behind what is accepted from now on.
+        Messages that may still be on its disk come, if ever, behind those that are accepted from now on.
 
         Raises
         ------

@@ -55,7 +55,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     group
         Of one of several processes that share slots on one machine, the name of the first; empty for any other.
     url
-        Where the other processes reach it.
+        Its address for the other processes.
     started_at
         When it was started, in milliseconds since the epoch; with ``owner`` the name of this run of the process.
     began
@@ -77,8 +77,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     published_to
         Of a receiver, the cluster that its messages go to now, by transport.
     troubles
-        What is wrong with its parts, by name; nothing for one that is well. ``trouble_texts`` has those that can be
-        said in another language.
+        Errors of its parts, by name; none for a healthy one. ``trouble_texts`` has those that can be shown in another
+        language.
     brokers
         Of the monitoring process, the state of the clusters as their administration reports it.
     store

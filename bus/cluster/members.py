@@ -89,13 +89,13 @@ class Members:
     Parameters
     ----------
     me
-        What this process is.
+        Document of this process.
     probe
         Asks a silent process for its name: True if it runs, False if it has ended, None if neither is certain.
     ask
         Asks a dispatcher for a promise (``promise``) to this process; None when it does not answer.
     kept
-        Where the views that bound this process's shares are kept.
+        Storage of the views that bound this process's shares.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class Members:
                 await self._pause()
                 try:
                     await self.step()
-                except Exception:  # noqa: BLE001 - whatever it is, silence would have the others take this one for gone
+                except Exception:  # noqa: BLE001 - for any error: without reports the others would declare this process dead
                     _log.exception("this process could not tell of itself; it goes on and tries again")
 
     def hurry(self) -> None:

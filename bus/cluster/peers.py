@@ -127,7 +127,7 @@ class Peers:
         Raises
         ------
         PeerUnavailable
-            No answer, or another one than 200; ``indeterminate`` says whether the process may have acted on it.
+            No answer, or another one than 200; ``indeterminate`` is whether the process may have acted on it.
         """
         return await self._call(member, path, content, _TIMEOUT if within is None else within)
 
