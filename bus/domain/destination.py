@@ -69,7 +69,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     store_rate
         Store writes a second for this destination, None for no limit of its own.
     spool_share
-        What part of each local queue its messages may fill, so that it cannot refuse its neighbours.
+        Share of each local queue that its messages may fill, so that other destinations are not refused.
     rate, burst
         Messages a second that each receiver accepts, None for no limit, and at once, None for one second's worth.
     max_bytes

@@ -24,7 +24,7 @@ class QueueReport(NamedTuple):
     id
         Distinguishes queues of one source.
     source
-        Whose it is, where it says so; else whose its messages are.
+        Source of the queue, where it has one; else that of its messages.
     """
 
     records: int

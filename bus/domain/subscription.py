@@ -56,7 +56,7 @@ class AlarmLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     backlog
         Messages that wait.
     age
-        How long the oldest of them does, in milliseconds.
+        Wait of the oldest of them, in milliseconds.
     p99
         How long 99 of 100 first deliveries take at most, in milliseconds.
     error_rate
@@ -87,24 +87,24 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     batch
         Messages in a POST, at most. Above 1 every POST is a batch, in ``batch_format``, also one of a single message.
     on_failure
-        What becomes of a key once one of its messages is given up; only where the destination keeps an order.
+        Treatment of a key once one of its messages is given up; only where the destination keeps an order.
     stuck_after
         Milliseconds without an outcome after which a delivery that no transport holds is compensated.
     paused_reason
-        Who paused it: a person, or the subscriber by answering 410.
+        Origin of the pause: a person, or the subscriber by answering 410.
     dead_on
         Statuses after which a delivery is dead at once, without a retry.
     routing_pattern
         Which routing keys it takes, as a topic exchange of AMQP does: ``*`` is one word, ``#`` any.
     start_at
-        Where a new one starts on a transport that keeps what was delivered (Kafka), in milliseconds since the epoch;
+        Start of a new one on a transport that keeps delivered messages (Kafka), in milliseconds since the epoch;
         0 is the next message.
     owner
         Recipient of its alarms, one of the channels' ``owners``; empty for the destination's.
     alarms
         From where on it is an alarm.
     doubted_until
-        What was received until then (ms) a person may have discarded: dispatchers ask the store before they post it.
+        A person may have discarded messages received until then (ms): dispatchers ask the store before a POST.
     """
 
     destination: str

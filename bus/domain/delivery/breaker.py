@@ -80,7 +80,7 @@ class Breaker:
         refused
             Whether the connection was refused.
         status
-            What was answered; None when nothing was.
+            Status of the answer; None without an answer.
         """
         self.answered = status
         if self.state is BreakerState.HALF_OPEN:

@@ -27,7 +27,7 @@ class Cause(NamedTuple):
     """Reason why a delivery has not ended yet.
 
     ``name`` is ``paused``, ``removed``, ``scheduled``, ``retry``, ``order``, ``nobody``, ``breaker``, ``permits``,
-    ``rate``, ``queue`` or ``under_way``; ``what`` says it to people.
+    ``rate``, ``queue`` or ``under_way``; ``what`` is its text for people.
     """
 
     name: str

@@ -104,7 +104,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_late
         Whether it went out of the order of its key: resent, or found again, behind younger ones.
     receipt
-        Where the dispatcher received the message from, when its broker reports it.
+        Source from which the dispatcher received the message, when its broker reports it.
     """
 
     id: str
@@ -134,7 +134,7 @@ class Resend(msgspec.Struct, frozen=True, array_like=True, gc=False):
     job
         The id of the job that did it; empty where there is none.
     by
-        Who asked for it.
+        User who requested it.
     reason
         Why, in their words.
     at
@@ -166,7 +166,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     is_suspect
         An earlier life, or another process, may have finished it: the store is asked before the POST.
     order_key, place
-        Where it stands in the order of its key (`bus.domain.destination.Ordering`); ``place`` 0 for one in no order.
+        Place in the order of its key (`bus.domain.destination.Ordering`); ``place`` 0 for one in no order.
     """
 
     message: Message
@@ -201,9 +201,9 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ready_at
         When the message could be delivered first, with the first success of the transport; else 0.
     resend
-        Where it comes from, when it is the beginning of a resend.
+        Origin of the resend, when this is the beginning of one.
     order_key, place
-        Where it stands in an order, ``place`` 0 for one that is in none. With a place, an outcome that carries the
+        Place in an order, ``place`` 0 for one that is in none. With a place, an outcome that carries the
         message holds up those behind it: one that is dead, until a person has decided.
     owner, lease_until
         Process that makes the next attempt, and until when (ms) no other may; set on the way to the store.

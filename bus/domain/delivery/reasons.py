@@ -48,7 +48,7 @@ def reason_of(text: str, *, by: str = "") -> AnyText:
     Parameters
     ----------
     by
-        Who ordered the resend that the reason is about.
+        User who requested the resend that the reason is about.
     """
     if text in REASONS:
         return localized(text)

@@ -94,7 +94,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         noise
             Uniform in [0, 1): spreads the wait by +-20 %, so that failures of one moment do not return as one.
         retry_after
-            What the subscriber asked for, in milliseconds from now; capped, and never shortens the wait.
+            Wait requested by the subscriber, in milliseconds from now; capped, and never shortens the wait.
         """
         if self.max_attempts is not None and tries >= self.max_attempts:
             return None

@@ -48,7 +48,7 @@ class Condition(NamedTuple):
     since, probe_at
         Of an open breaker, when (ms) it has not been closed since, and when the next probe is; else None.
     waiting
-        What waits on its transports.
+        Backlog on its transports.
     retrying, dead
         Deliveries that wait for their next attempt, and that died within the last hour; None where that is not known.
     attempts, failed

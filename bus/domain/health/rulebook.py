@@ -27,7 +27,7 @@ class Rule(NamedTuple):
     Attributes
     ----------
     says
-        What it means, for lists of rules.
+        Its meaning, for lists of rules.
     hold
         Milliseconds for which it must have been found before a notification.
     clear

@@ -165,13 +165,13 @@ class ProducerFigures(msgspec.Struct, frozen=True, array_like=True):
     oldest
         For how long (ms) the first of its ``records`` has waited.
     path
-        Where it is, if a sweeper saw it.
+        Path of the queue, if a sweeper saw it.
     agent, key
-        What sends, as its ``User-Agent`` says, and under whose key.
+        Its ``User-Agent``, and the name of the key that it uses.
     seen_at
         When it reported last (ms); 0 where a sweeper saw it.
     messages
-        How many it sent to this receiver since that started, refused ones included.
+        Number sent to this receiver since that started, refused ones included.
     """
 
     source: str

@@ -145,13 +145,13 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     send
         Groups that can take messages, the one that does first.
     consume
-        What is to be read, oldest first.
+        Segments to be read, oldest first.
     floors
         By subscription the greatest epoch of which it was given a message: older ones come too late.
     marks
         By group the mark of its data (`bus.ports.broker_group.BrokerGroup.mark`), which is gone when its disks are.
     gaps
-        What was removed from ``consume`` unread, the newest last and so many at most.
+        Segments removed from ``consume`` unread, the newest last; their number is limited.
     """
 
     epoch: int = 0

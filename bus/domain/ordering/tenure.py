@@ -54,7 +54,7 @@ class Tenure:
     Attributes
     ----------
     begun
-        How often the role was had anew, also after it was not for a moment only.
+        Number of times that the role was taken anew, also after a short loss.
     """
 
     def __init__(self, role: Role, owner: str, url: str, terms: Terms, clock: Callable[[], float]) -> None:

@@ -67,7 +67,7 @@ class TopicObservation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     partitions
-        How many the fork says that there are; 0 for a topic that is not there, and for stock NSQ.
+        Number that the fork reports; 0 for a topic that does not exist, and for stock NSQ.
     meta
         The fork's metadata of the topic; None of stock NSQ.
     producers

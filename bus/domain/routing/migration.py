@@ -30,7 +30,7 @@ class CompletedStep(msgspec.Struct, frozen=True):
     at
         When, in milliseconds since the epoch.
     by
-        Who took it by hand; empty when there was the evidence.
+        User who took it by hand; empty when there was evidence.
     """
 
     step: Step
@@ -46,7 +46,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     source, target
         Clusters by name; the source is the one that was produced to.
     partitions
-        How many the target has at the end, of an expansion both; 0 for stock NSQ.
+        Number in the target at the end, of an expansion in both clusters; 0 for stock NSQ.
     interval
         Seconds after which every client has looked up again.
     before

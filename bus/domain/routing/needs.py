@@ -25,7 +25,7 @@ class StepEvidence(NamedTuple):
     Attributes
     ----------
     unconfirmed
-        Why it is not sure that every proxy has the step in force; empty when all said so.
+        Why it is not certain that every proxy has the step in force; empty when all have confirmed it.
     in_force_for
         For how many seconds they have all had it.
     """

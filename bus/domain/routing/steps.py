@@ -100,13 +100,13 @@ class Rule(NamedTuple):
     Attributes
     ----------
     writers
-        Where producers are sent; None to stop them.
+        Cluster that producers are sent to; None to stop them.
     needs
-        What is waited for; and always that every proxy answers so.
+        Conditions of the next step, in addition to the answer of every proxy.
     waits_interval
         Whether every client must have looked up since.
     then, back
-        What follows, and what a rollback goes to; None where nothing does.
+        The next step, and the one that a rollback goes to; None where there is none.
     prepares
         Which cluster is given what it lacks meanwhile.
     risk
