@@ -111,7 +111,7 @@ class AsyncBus:
                 return False
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
-        """Store what is being sent, then stop as `Bus.close`; may be called twice."""
+        """Store the messages that are being sent, then stop as `Bus.close`; may be called twice."""
         self._closed = True
         writer, self._writer = self._writer, None
         if writer is not None and writer.pid == os.getpid():
@@ -125,7 +125,7 @@ class AsyncBus:
 
     @property
     def rejected(self) -> int:
-        """How many messages this process keeps because the receiver refused them for good."""
+        """Number of messages that this process keeps because the receiver rejected them permanently."""
         return self._bus.rejected
 
     @property

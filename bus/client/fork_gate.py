@@ -1,4 +1,4 @@
-"""Makes a fork wait until no thread is inside SQLite or an import: the child would inherit their locks, held."""
+"""Delays a fork until no thread is inside SQLite or an import: the child would inherit their locks, held."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class ForkGate:
                 self._changed.notify_all()
 
     def before_fork(self) -> None:
-        """Let nobody in, and wait until all are out."""
+        """Let no thread in, and wait until all threads are out."""
         with self._changed:
             self._forking = True
             self._changed.wait_for(lambda: self._inside == 0, LONGEST_WAIT)
 
     def after_in_parent(self) -> None:
-        """Go on."""
+        """Let threads in again."""
         with self._changed:
             self._forking = False
             self._changed.notify_all()
 
     def after_in_child(self) -> None:
-        """Start anew: the other threads are not here, whatever they held."""
+        """Reset the gate: the parent's other threads do not exist in the child."""
         self._changed = Condition()
         self._inside = 0
         self._forking = False

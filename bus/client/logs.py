@@ -32,7 +32,7 @@ _tracebacks: Final = logging.Formatter()
 
 
 class _ReentryGuard(threading.local):
-    """Whether this thread is storing a record: what is logged meanwhile is not sent."""
+    """Whether this thread is storing a record; records logged meanwhile are not sent."""
 
     now = False
 
@@ -41,12 +41,12 @@ _INSIDE: Final = _ReentryGuard()
 
 
 class BusHandler(logging.Handler):
-    """Sends the records of a logger to a destination, as JSON: time, level, logger, message, place, what is extra.
+    """Sends the records of a logger to a destination, as JSON: time, level, logger, message, place, extra fields.
 
     A logging call returns once the record is on disk, and does not wait for the network; threads share an fsync. It
-    raises nothing: what the disk refuses is lost and counted in ``lost``, and the first of a row is told on standard
-    error, as `logging` does. The SDK's own records are not sent. For an event loop, or where an fsync is too long, put
-    a `logging.handlers.QueueHandler` before it. Long texts are cut.
+    raises nothing: a record that the disk does not accept is lost and counted in ``lost``, and the first of a series is
+    reported on standard error, as `logging` does. The SDK's own records are not sent. For an event loop, or where an
+    fsync takes too long, put a `logging.handlers.QueueHandler` before it. Long texts are cut.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class BusHandler(logging.Handler):
             _INSIDE.now = False
 
     def close(self) -> None:
-        """Send what the receiver takes within 2 seconds; the rest stays on disk, for the next process."""
+        """Send queued records for at most 2 seconds; the rest stays on disk, for the next process."""
         own, self._own, self._bus = self._own, None, None
         if own is not None:
             own.close(_CLOSE)
@@ -140,7 +140,7 @@ class BusHandler(logging.Handler):
 
 
 def _is_of_sdk(record: logging.LogRecord) -> bool:
-    """Whether a record is the SDK's, or of what it uses: sending it would make the next one."""
+    """Whether a record comes from the SDK or its libraries: sending it would cause the next one."""
     return record.name == _SDK or record.name.startswith(f"{_SDK}.") or record.threadName in _SDK_THREADS
 
 
@@ -151,7 +151,7 @@ def _extra(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can have, of a bounded length."""
+    """Return a value that JSON can hold, of a bounded length."""
     if value is None or (isinstance(value, int) and abs(value) <= _GREATEST):
         return value
     if isinstance(value, float) and math.isfinite(value):

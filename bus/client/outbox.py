@@ -32,7 +32,7 @@ _CACHE: Final = 4 << 20
 
 
 class Leftovers(NamedTuple):
-    """What a process left on disk: messages that wait, and those that the receiver refused for good."""
+    """Messages that a process left on disk: queued ones, and ones that the receiver rejected permanently."""
 
     pending: int = 0
     rejected: int = 0
@@ -93,7 +93,7 @@ class Outbox:
             return self._spool.stats()
 
     def waits(self, destination: str) -> bool:
-        """Whether messages to a destination wait here; True when the disk cannot tell."""
+        """Whether messages to a destination are queued here; True when the disk cannot be read."""
         try:
             return lane_of(destination) in waiting_lanes(self.stats())
         except SpoolError:
@@ -119,7 +119,7 @@ class Outbox:
         self._daemon.hurry()
 
     def sweep(self) -> None:
-        """Have what processes left that are gone looked for now, and sent."""
+        """Search now for directories that ended processes left, and send their messages."""
         self._daemon.sweep()
 
     def release(self, code: str, timeout: float) -> bool:
@@ -132,7 +132,7 @@ class Outbox:
         return code not in self.marker.codes
 
     def wait_sent(self, before: int, timeout: float | None) -> bool:
-        """Return whether, within ``timeout`` seconds, nothing waits of what was appended up to a time in ms.
+        """Return whether, within ``timeout`` seconds, no message appended up to a time in ms is queued any more.
 
         Where the clock was put back since, of all that was appended up to now.
         """
@@ -152,7 +152,7 @@ class Outbox:
         return all(time is not None and time > before for time in oldest(self.stats()))
 
     def close(self, timeout: float) -> Leftovers:
-        """Stop, and give the directory up; wait first while the receiver takes what waits, up to ``timeout`` seconds.
+        """Stop, and release the directory; first wait up to ``timeout`` seconds while the receiver accepts messages.
 
         What is left stays on disk, for the next process that uses the root; returns how much that is.
         """
@@ -183,7 +183,7 @@ class Outbox:
             )
 
     def abandon(self) -> None:
-        """Give up a spool whose disk failed; its directory is adopted, and what can be read is sent from there."""
+        """Close a spool whose disk failed; its directory is adopted, and its readable messages are sent from there."""
         self.is_abandoned = True
         _OPEN.discard(self)
         self._daemon.stop()
@@ -198,7 +198,7 @@ class Outbox:
 
 
 def record_of(line: Line, now: int) -> NewRecord:
-    """Return the spool's record of a line, in the lane of its destination; ``now`` in milliseconds since the epoch.
+    """Return the spool record of a line, in the stream of its destination; ``now`` in milliseconds since the epoch.
 
     Raises
     ------

@@ -36,9 +36,9 @@ CLOSE_SECONDS: Final = 5.0
 class Bus:
     """Sends messages: durable on this machine when `send` returns, brought to the receiver by a daemon.
 
-    Thread-safe and fork-safe. Making one starts nothing, unless processes that are gone left something under
+    Thread-safe and fork-safe. Making one starts nothing, unless ended processes left messages under
     ``spool``; the first `send` makes the process's spool directory there and starts the daemon thread, which also
-    sends what was left. A forked child gets a directory and a daemon of its own at its first `send`.
+    sends those messages. A forked child gets a directory and a daemon of its own at its first `send`.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ class Bus:
         Bounds in seconds of the wait after the first failed request and after many (exponential, full jitter); no
         wait is longer than ``backoff_first`` and the time for which requests have failed.
     sweep_seconds
-        How often directories of processes that are gone are looked for.
+        Seconds between two searches for orphaned directories.
     events
-        Whether to tell the bus what was sent, beside the messages: kept in ``events/`` of the root and shipped.
+        Whether to report sent messages to the bus as events, kept in ``events/`` of the root and shipped.
     clock, random, transport
         For tests: time, numbers in [0, 1), and the ``httpx`` transport.
 
@@ -163,7 +163,7 @@ class Bus:
         deliver_at
             Not before this time: a datetime with a zone, or RFC 3339 text.
         id
-            A UUID of version 7 in place of a new one; the receiver takes an id once, whoever sends it again.
+            A UUID of version 7 in place of a new one; the receiver accepts an id once, from whichever sender.
         idempotency_key
             What the receiver takes once within a day, whatever the ids: of what is sent again under it the first
             message stands, under its own id.
@@ -171,7 +171,7 @@ class Bus:
         Raises
         ------
         InvalidDestination
-            The code is malformed. (One that the receiver does not know ends in the ``rejected`` lane.)
+            The code is malformed. (One that the receiver does not have ends in the ``rejected`` stream.)
         MessageTooLarge
             The message is over ``max_bytes``.
         InvalidMessage
@@ -208,20 +208,20 @@ class Bus:
             return prepared.id
 
     def sender(self, destination: str, *, wait: float | None = 0.0, takeover_after: float | None = None) -> Producer:
-        """Take the lease of a strictly ordered destination: nobody else sends to it until the sender is closed.
+        """Take the lease of a strictly ordered destination: no other producer sends to it until the sender is closed.
 
-        One sender a destination and process; any number of threads use it. Meanwhile what `send` stores for the
-        destination waits, here and elsewhere. A process that dies keeps the lease until the next one that uses the same
-        ``spool`` root, or a sweeper, has sent what it left.
+        Each process may have one sender for a destination; any number of threads use it. Meanwhile messages that `send`
+        stores for the destination wait, in this process and in others. A process that dies keeps the lease until the
+        next process with the same ``spool`` root, or a sweeper, has sent the messages that it left.
 
         Parameters
         ----------
         wait
-            Seconds to wait for another producer to end, or a receiver to answer; None for ever.
+            Seconds to wait for another producer to end, or a receiver to answer; None for no limit.
         takeover_after
-            Seconds (2 to 3,600) without a sign of life of this process after which another sender gets the lease. What
-            this process's spool holds then is refused, and kept in the ``rejected`` lane; None: only that which is left
-            there ends the lease.
+            Seconds (2 to 3,600) without a sign of life of this process after which another sender gets the lease.
+            Messages that this process's spool holds then are refused, and kept in the ``rejected`` stream; None: the
+            lease ends only once these messages are sent.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class Bus:
         return Producer(self.prepare, take(lambda: self.asking(destination, takeover_after), wait))
 
     def asking(self, destination: str, takeover_after: float | None = None) -> LeaseRequest:
-        """Return who asks for a lease. Not for applications."""
+        """Return a request for a lease. Not for applications."""
         check_destination(destination)
         return LeaseRequest(self._opened(), self._options, destination, self._replace, takeover_after)
 
@@ -258,7 +258,7 @@ class Bus:
         idempotency_key: str | None = None,
         producer: int = 0,
     ) -> PreparedMessage:
-        """Check what `send` was given and make the record; stores nothing. Not for applications."""
+        """Validate the arguments of `send` and make the record; stores nothing. Not for applications."""
         check_destination(typed(destination, str, "destination"))
         content = content_of(message, text_of(content_type, "content_type", check_ascii))
         given = split_headers(headers)
@@ -296,13 +296,13 @@ class Bus:
         self.straight.disk_is_well()
 
     def start(self) -> None:
-        """Start the daemon before the first `send`, so that what earlier processes left is sent now."""
+        """Start the daemon before the first `send`, so that messages that earlier processes left are sent now."""
         self._opened()
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the receiver has everything that was sent before this call.
 
-        A message that the receiver refused for good no longer waits; it counts in `rejected`.
+        A message that the receiver rejected permanently no longer waits; it counts in `rejected`.
 
         Parameters
         ----------
@@ -345,7 +345,7 @@ class Bus:
 
     @property
     def rejected(self) -> int:
-        """How many messages this process keeps because the receiver refused them for good (404, 413, 422)."""
+        """Number of messages that this process keeps after the receiver rejected them permanently (404, 413, 422)."""
         outbox = self.present()
         return self._left.rejected if outbox is None else outbox.rejected
 
@@ -383,7 +383,7 @@ class Bus:
             return outbox
 
     def _replace(self, failed: Outbox) -> None:
-        """Give up a spool whose disk failed, so that the next message goes to a new file."""
+        """Abandon a spool whose disk failed, so that the next message is written to a new file."""
         with STARTING.lock:
             if self._outbox is failed:
                 self._outbox = None

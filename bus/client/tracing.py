@@ -19,7 +19,7 @@ _LONGEST_NAME: Final = 128
 
 
 class SendSpan:
-    """One `send`; told what it sends, for the span that there may be."""
+    """The span of one `send`, if there is one."""
 
     __slots__ = ("_span",)
 

@@ -38,9 +38,9 @@ def directory_of(root: Path) -> Path:
 
 
 class EventLog:
-    """Tells of what this process sent; starts its thread at once.
+    """Records trace events of the messages that this process sent; starts its thread at once.
 
-    What its memory has no room for, and what a disk that fails does not take, is lost; the receiver's readers see that.
+    Events beyond the memory limit, and events that the disk does not accept, are lost; the receiver shows the gap.
     """
 
     def __init__(self, options: Options) -> None:
@@ -64,7 +64,7 @@ class EventLog:
             self._thread.start()
 
     def sent(self, prepared: Sequence[PreparedMessage]) -> None:
-        """Tell of messages that are durable; for any thread, returns at once."""
+        """Record messages that are durable; callable from any thread, returns at once."""
         now = self._clock.now()
         for one in prepared:
             self._gathering.add(
@@ -83,7 +83,10 @@ class EventLog:
             self._bell.set()
 
     def close(self, within: float) -> None:
-        """Write what is left and ship it while the receiver takes it, for so many seconds; the rest stays on disk."""
+        """Write the remaining events and ship them while the receiver accepts them, for at most so many seconds.
+
+        The rest stays on disk.
+        """
         self._stopping = True
         self._bell.set()
         if self._thread.ident is not None:
@@ -107,7 +110,7 @@ class EventLog:
             return _CLOSED_EVERY
 
     def _step(self) -> float | None:
-        """Do what is due; return the seconds until something is, None when nothing will be by itself."""
+        """Do the work that is due; return the seconds until more is due, None when none is scheduled."""
         now = self._clock.monotonic()
         self._gather(now)
         self._files.tend()
@@ -128,7 +131,7 @@ class EventLog:
             self._close_at = self._close_at or now + _CLOSED_EVERY
 
     def _write(self) -> None:
-        """Write what waits now, not what comes meanwhile, which would be small blocks."""
+        """Write the events that wait now, without later ones, which would make small blocks."""
         left = len(self._gathering)
         while self._refused is not None or left > 0:
             block = self._refused or self._gathering.close(self._clock.now())
@@ -156,4 +159,4 @@ class EventLog:
 
 
 def _forget(_: int) -> None:
-    """Take no notice: a producer has no metrics, and readers see what is missing."""
+    """Do nothing: a producer has no metrics, and readers detect missing events."""

@@ -1,4 +1,4 @@
-"""Closed files of trace events, one request each, to the receiver; a file is deleted only after a 2xx."""
+"""Ships closed files of trace events to the receiver, one request each; deletes a file only after a 2xx."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 class EventShipping:
-    """Ships files in the order in which they were closed; for one thread.
+    """Ships files in the order in which they were closed; used by one thread.
 
-    A receiver that does not have the route is left alone for ten minutes, without a word. What it refuses for good is
-    deleted. All else is kept and shipped later; the limit of the directory bounds it.
+    A receiver without the events route is retried after ten minutes, and nothing is logged. A file that the receiver
+    rejects permanently is deleted. All others are kept and shipped later; the limit of the directory bounds them.
     """
 
     def __init__(self, options: Options) -> None:
@@ -43,7 +43,7 @@ class EventShipping:
         return self._backoff.due if self._backoff.failures else None
 
     def ship(self, closed: Callable[[], Sequence[Path]]) -> None:
-        """Ship what is closed until the receiver does not take it."""
+        """Ship closed files until the receiver does not accept one."""
         if self._clock.monotonic() < self._backoff.due:
             return
         failed: EventsReply | None = None
@@ -75,7 +75,7 @@ class EventShipping:
         return self._receiver.ship(body)
 
     def _is_refused(self, reply: EventsReply) -> bool:
-        """Whether a file is refused for good, as it is."""
+        """Whether the receiver rejects a file permanently."""
         status = reply.status
         is_kept = not status or status in _LATER or status in _NO_ROUTE or status >= _FIRST_SERVER_ERROR
         if not is_kept:

@@ -1,4 +1,4 @@
-"""The way straight to the receiver, for event loops; apart, since a `Bus` for threads loads nothing of asyncio."""
+"""Direct send for event loops; a separate module, since a `Bus` for threads imports nothing of asyncio."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ LONGEST_RETRY_AFTER: Final = 600.0
 
 
 class Backoff:
-    """Exponential backoff with full jitter, for ever; a Retry-After is honoured, up to 10 minutes.
+    """Exponential backoff with full jitter, without end; honours a Retry-After of up to 10 minutes.
 
-    No wait is longer than ``first`` and the time since the first failure, so that after an outage the next try is
-    made within the length of the outage and ``first``.
+    No wait is longer than ``first`` plus the time since the first failure. So after an outage the next attempt starts
+    within the length of the outage plus ``first``.
 
     Parameters
     ----------

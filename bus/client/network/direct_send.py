@@ -1,4 +1,4 @@
-"""The way straight to the receiver, for messages that this machine's disk refuses."""
+"""Direct send to the receiver, for messages that this machine's disk refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Verdict = Future[str]
 
 
 class DirectSend:
-    """Posts what a disk refused, and counts it; any thread may send, and a forked child begins anew.
+    """Posts messages that a disk refused, and counts them; any thread may send, and a forked child starts at zero.
 
     One thread posts, all that waits in one request, so that a hung network holds one thread however many send. It is
     started when there is something to send and ends when there is not.
@@ -59,7 +59,7 @@ class DirectSend:
 
     @property
     def refused(self) -> bool:
-        """Whether the disk refused what it was given last."""
+        """Whether the disk refused the last write."""
         return self._refused and self._pid == os.getpid()
 
     def send(self, prepared: PreparedMessage, refusal: SpoolError) -> None:
@@ -79,7 +79,7 @@ class DirectSend:
             raise self.failure(refusal, problem)
 
     def submit(self, prepared: PreparedMessage, refusal: SpoolError) -> Verdict:
-        """Have a message posted; the verdict is empty once the receiver has it, else what stopped that."""
+        """Queue a message for posting; the verdict is empty once the receiver has it, else the reason why not."""
         if self._pid != os.getpid():
             self._begin()
         verdict = Verdict()
@@ -97,7 +97,7 @@ class DirectSend:
         return verdict
 
     def give_up(self, verdict: Verdict) -> str:
-        """Post it no more, if that has not begun; return what to say of it."""
+        """Cancel a message whose posting has not begun; return the text of the error."""
         verdict.cancel()
         return f"no answer within {self.seconds:g} s"
 
@@ -108,7 +108,7 @@ class DirectSend:
         )
 
     def close(self) -> None:
-        """Give up the connection, unless somebody still sends."""
+        """Close the connection, unless a thread is still sending on it."""
         if self._pid != os.getpid():
             return
         with self._lock:
@@ -141,7 +141,7 @@ class DirectSend:
             self._post(taken)
 
     def _take(self) -> list[tuple[PreparedMessage, Verdict]]:
-        """Return what fits into one request and is still waited for; nothing ends the thread."""
+        """Return the messages for one request whose callers still wait; no error ends the thread."""
         taken: list[tuple[PreparedMessage, Verdict]] = []
         room = REQUEST_BYTES
         with self._lock:

@@ -1,4 +1,4 @@
-"""Speaking with a receiver: one batch, one reply."""
+"""The HTTP client of a receiver: one batch, one reply."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Reply(NamedTuple):
 
 
 class EventsReply(NamedTuple):
-    """What the receiver said to a file of trace events: its status (0 without an answer), and why it was not taken."""
+    """The reply to a file of trace events: its status (0 without an answer), and why the file was not accepted."""
 
     status: int
     failure: str = ""
@@ -127,7 +127,7 @@ class EventsReply(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a receiver said to a request about a lease; ``status`` is 0 without an answer, and ``reason`` why then."""
+    """The reply to a request about a lease; ``status`` is 0 without an answer, and ``reason`` says why then."""
 
     status: int
     reason: Reason
@@ -135,7 +135,7 @@ class Answer(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether it did what it was asked."""
+        """Whether the request succeeded (a 2xx status)."""
         return _OK <= self.status < _FIRST_REDIRECT
 
 
@@ -193,11 +193,11 @@ class ReceiverClient:
         is_straight: bool = False,
         queue: QueueReport | None = None,
     ) -> Reply:
-        """Send lines and return what the receiver said; raises nothing that a network or a peer can cause.
+        """Send lines and return the receiver's reply; raises nothing that a network or a peer can cause.
 
-        ``heads`` are those of the lines: an answer that takes a message under another id is no receiver's, unless the
-        message may repeat another.
-        ``is_straight`` tells the receiver that no disk of this machine has them, ``queue`` what waits there.
+        ``heads`` are the heads of the lines: a reply that accepts a message under another id does not come from a
+        receiver, unless the message may repeat another.
+        ``is_straight`` marks the lines as stored on no disk of this machine, ``queue`` reports the backlog here.
         """
         httpx = self._httpx
         headers = {FALLBACK.encode(): b"1"} if is_straight else {}
@@ -270,7 +270,7 @@ class ReceiverClient:
 
 @cache
 def _user_agent() -> str:
-    """Return which SDK this is, and where it runs: ``pier-python/0.1.0 (host web-1; python 3.12.1)``."""
+    """Return the SDK's version and environment: ``pier-python/0.1.0 (host web-1; python 3.12.1)``."""
     try:
         own = version("pier-bus")
     except PackageNotFoundError:
@@ -304,7 +304,7 @@ def _unused_context() -> ssl.SSLContext:
 
 
 def _is_ours_to_tell(record: logging.LogRecord) -> bool:
-    """Filter out the line that httpx logs for each of our requests; what matters is logged by the daemon."""
+    """Filter out the line that httpx logs for each of our requests; the daemon logs the relevant ones."""
     return record.threadName not in (THREAD, EVENTS_THREAD, STRAIGHT_THREAD)
 
 

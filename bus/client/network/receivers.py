@@ -45,17 +45,17 @@ class Receivers:
 
     @property
     def targets(self) -> list[str]:
-        """Where something goes."""
+        """The receivers in use: the configured one, and the leaders that it named."""
         return [CONFIGURED, *dict.fromkeys(self._leaders.values())]
 
     def takes(self, target: str, lane: str) -> bool:
-        """Whether a target is the one for a lane."""
+        """Whether a target is the receiver for a stream."""
         return self._leaders.get(destination_of(lane), CONFIGURED) == target
 
     def post(self, target: str, batch: Batch, queue: QueueReport | None = None) -> Reply:
-        """Send a batch, and what is told of its queue.
+        """Send a batch, with a report on its queue.
 
-        One of a leader that fails as a whole is refused for a moment, line by line.
+        When the request to a leader fails as a whole, each of its lines counts as refused for a moment.
         """
         reply = self.client(target).post(batch.lines, batch.heads, queue=queue)
         if target == CONFIGURED or reply.results is not None or (reply.splits and reply.status):
@@ -66,7 +66,7 @@ class Receivers:
         return Reply([Result("rejected", head.id, reason) for head in batch.heads])
 
     def learn(self, target: str, batch: Batch, reply: Reply) -> set[str]:
-        """Note who is to be sent to instead; return the lanes that go there now."""
+        """Store the receivers that the reply names; return the streams that are sent to them from now on."""
         moved = set[str]()
         for record, result in zip(batch.records, reply.results or (), strict=False):
             if result.error is None:
@@ -79,7 +79,7 @@ class Receivers:
         return moved
 
     def ask(self, destination: str, method: str, path: str, content: bytes = b"") -> Answer:
-        """Ask the receiver that sends to a destination; return what the last one said that was asked."""
+        """Ask the receiver that sends to a destination, following leaders that are named; return the last answer."""
         for _ in range(_HOPS):
             target = self._leaders.get(destination, CONFIGURED)
             answer = self.client(target).ask(method, path, content)
@@ -104,7 +104,7 @@ class Receivers:
         return is_address and is_as_safe and url.rstrip("/") != self._options.url.rstrip("/")
 
     def client(self, target: str) -> ReceiverClient:
-        """Return the connection to a target; one that has not been used for long is given up for it."""
+        """Return the client of a target; the one that was unused for longest is closed when there are too many."""
         client = self._clients.pop(target, None) or self._connect(target)
         self._clients[target] = client
         if len(self._clients) > MOST:
@@ -112,7 +112,7 @@ class Receivers:
         return client
 
     def forget(self, target: str) -> None:
-        """Send nothing there any more."""
+        """Remove a target."""
         self._leaders = {code: url for code, url in self._leaders.items() if url != target}
         if (client := self._clients.pop(target, None)) is not None:
             client.close()
@@ -124,7 +124,7 @@ class Receivers:
 
     def _connect(self, target: str) -> ReceiverClient:
         options = self._options
-        # What hangs there holds up all other lanes.
+        # A request that hangs here delays all other streams.
         timeout = options.timeout if target == CONFIGURED else min(options.timeout, _SECONDS)
         with GATE:  # an import that a fork cuts off can never be finished in the child
             return ReceiverClient(target or options.url, options.api_key, options.clock, timeout, options.transport)

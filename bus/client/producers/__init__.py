@@ -1,1 +1,1 @@
-"""Sending alone to a strictly ordered destination: the lease, who waits for its confirms, and how it ends."""
+"""Exclusive sending to a strictly ordered destination: the lease, confirms and the end of the lease."""

@@ -1,4 +1,4 @@
-"""Sending alone to a strictly ordered destination, for event loops."""
+"""Exclusive sending to a strictly ordered destination, for event loops."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ def _end(lease: Lease, writer: Writer | None) -> None:
 
 
 async def _take(asking: Callable[[], LeaseRequest], wait: float | None) -> Lease:
-    """Ask for a lease until it is given; one that comes although nobody waits any more is released."""
+    """Request a lease until it is granted; release one that is granted after the caller stopped waiting."""
     end = None if wait is None else time.monotonic() + wait
     asked = await _begun(asking)
     try:
         lease = await _given(asked, end)
-        await _finished(asked.close)  # cancelled here, the task has the lease, and nobody would release it
+        await _finished(asked.close)  # cancelled here, the task has the lease, and nothing would release it
     except BaseException as error:
         await _finished(partial(_give_up, asked, error))
         raise
@@ -162,7 +162,7 @@ async def _begun(asking: Callable[[], LeaseRequest]) -> LeaseRequest:
 
 
 async def _finished(work: Callable[[], _Found]) -> _Found:
-    """Do work in a thread; a task that is cancelled waits for its end all the same, since the thread goes on."""
+    """Run work in a thread; a cancelled task still waits for its end, since the thread cannot be stopped."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)

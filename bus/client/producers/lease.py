@@ -1,4 +1,4 @@
-"""The right of one process to send alone to a strictly ordered destination."""
+"""The lease of one process: its exclusive right to send to a strictly ordered destination."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _FIRST_SERVER_ERROR: Final = 500
 
 
 class Lease:
-    """Taken; what is stored under it goes out in its order, and nobody else's comes between.
+    """A granted lease: messages stored under it are sent in order, with no other producer's messages in between.
 
-    It ends for this process when it is closed, when a receiver refuses a message since somebody has given it up, and
+    It ends for this process when it is closed, when a receiver refuses a message because the lease was given up, and
     with the process's spool. Any thread may use it.
 
     Parameters
@@ -77,7 +77,7 @@ class Lease:
             raise LeaseLost(str(lost), hint=lost.hint)
 
     def expect(self, message_id: str) -> Future[str]:
-        """Return what tells whether a message is accepted (`Confirms.expect`)."""
+        """Return a future that ends once a message is accepted or refused (`Confirms.expect`)."""
         return self._outbox.confirms.expect(message_id)
 
     def forget(self, message_id: str) -> None:
@@ -169,7 +169,7 @@ class LeaseRequest:
         return receivers.ask(self._code, "POST", f"/v1/producers/{self._code}", content)
 
     def _renewal(self, epoch: int) -> Renewal | None:
-        """Return what renews the lease until it is released, lost, or the process ends; None if it lasts anyway."""
+        """Return the renewal of the lease until it is released or lost, or the process ends; None if none is needed."""
         if not self._takeover_after:
             return None
         options = replace(self._options, timeout=min(self._options.timeout, self._takeover_after / 2))

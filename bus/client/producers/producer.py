@@ -1,4 +1,4 @@
-"""Sending alone to a strictly ordered destination, for threads."""
+"""Exclusive sending to a strictly ordered destination, for threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RELEASE_SECONDS: Final = 5.0
 
 
 class Preparer(Protocol):
-    """Checks what is sent (`bus.client.Bus.prepare`)."""
+    """Validates a message (`bus.client.Bus.prepare`)."""
 
     def __call__(
         self,
@@ -36,10 +36,10 @@ class Preparer(Protocol):
 
 
 class Producer:
-    """Has the lease of a strictly ordered destination; made by `bus.client.Bus.sender`.
+    """Holds the lease of a strictly ordered destination; made by `bus.client.Bus.sender`.
 
     Any number of threads may send; the order is that in which their messages are stored. Close it, or use it in a
-    ``with`` statement: until then nobody else sends to the destination.
+    ``with`` statement: until then no other producer sends to the destination.
     """
 
     def __init__(self, prepare: Preparer, lease: Lease) -> None:
@@ -86,12 +86,13 @@ class Producer:
         Raises
         ------
         Unconfirmed
-            It is stored, and nobody has confirmed it in time. It is sent all the same: do not send it again.
+            It is stored, and was not confirmed in time. It is still sent: do not send it again.
         NotLeader
-            The lease is lost. The message is in the ``rejected`` lane when sending it found that out, and nowhere when
-            it was known before. It is not accepted, unless an earlier try of it was that was never answered.
+            The lease is lost. The message is in the ``rejected`` stream when the loss was found by sending it, and is
+            not stored when the loss was found before. It is not accepted, unless an earlier attempt that got no answer
+            was.
         InvalidMessage, ReceiverRefused
-            It can never be accepted; it is in the ``rejected`` lane if the receiver found that.
+            It can never be accepted; it is in the ``rejected`` stream if the receiver found that.
         SpoolFull, SpoolFailed
             The disk refuses it, and it is not sent.
         SpoolClosed
@@ -133,7 +134,7 @@ class Producer:
 
 
 def take(asking: Callable[[], LeaseRequest], wait: float | None) -> Lease:
-    """Ask for a lease until it is given, for ``wait`` seconds; None for ever. Raises as `LeaseRequest.attempt`."""
+    """Request a lease until it is granted, for ``wait`` seconds; None: no limit. Raises as `LeaseRequest.attempt`."""
     end = None if wait is None else time.monotonic() + wait
     asked = asking()
     try:

@@ -1,4 +1,4 @@
-"""Signs of life of a producer whose lease another one may take over."""
+"""Renewal of a lease that another producer may take over: this producer's signs of life."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOST: Final = 409
 
 
 class Renewal:
-    """Asks for a lease again and again, in a thread of its own: what is sent may wait longer than the lease lasts.
+    """Requests a lease again at intervals, in a thread of its own: messages may wait longer than the lease lasts.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""From a spool to the receivers: this process's own, and those of processes that are gone."""
+"""Sending from spools to the receivers: from this process's own spool, and from orphaned ones."""

@@ -21,7 +21,7 @@ from bus.http.problem import PRODUCER
 
 
 class Confirms:
-    """Tells each who waits, by the id of the message; any thread may use it."""
+    """Reports to each waiting caller, by message id, whether a message was accepted; any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,9 +30,9 @@ class Confirms:
         self._is_over = False
 
     def expect(self, message_id: str) -> Future[str]:
-        """Return what gets the id under which a message was accepted, or the error why it never is.
+        """Return a future of the id under which a message is accepted, or of the error why it never is.
 
-        `Unconfirmed` when nobody sends any more. To be called before it is stored, and ended by `forget`.
+        The error is `Unconfirmed` when sending has ended. Call this before the message is stored, then `forget`.
         """
         future: Future[str] = Future()
         future.set_running_or_notify_cancel()
@@ -62,7 +62,7 @@ class Confirms:
             future.set_result(accepted_id)
 
     def refused(self, head: Head, reason: Reason) -> None:
-        """Tell that a message will never be accepted."""
+        """Report that a message will never be accepted."""
         error = error_of(reason)
         if isinstance(error, LeaseLost):
             self._lost[head.destination, head.producer] = error
@@ -76,7 +76,7 @@ class Confirms:
                 self._waiting[after] = future
 
     def end(self) -> None:
-        """Tell all that nobody sends any more here."""
+        """Report to all waiting callers that sending has ended here."""
         with self._lock:
             self._is_over = True
             left, self._waiting = self._waiting, {}
@@ -89,7 +89,7 @@ class Confirms:
 
 
 def unconfirmed(message_id: str, why: str) -> Unconfirmed:
-    """Return the error of a message of which nobody knows whether it is accepted."""
+    """Return the error for a message that may or may not have been accepted."""
     return Unconfirmed(
         f"message {message_id} is not confirmed: {why}; it is kept on disk and is sent from there",
         hint="do not send it again; what becomes of it is in its trace",
@@ -98,7 +98,7 @@ def unconfirmed(message_id: str, why: str) -> Unconfirmed:
 
 
 def error_of(reason: Reason) -> BusError:
-    """Return the error that a refusal for good is."""
+    """Return the error for a permanent rejection."""
     said, hint, field = str(reason), reason.hint, reason.field
     match reason.status:
         case 401 | 403:

@@ -1,4 +1,4 @@
-"""The thread that brings what waits in the spools to the receiver."""
+"""The thread that sends the spools' records to the receiver."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _log = logging.getLogger("bus.client")
 
 
 class Daemon:
-    """Sends from the process's own spool, and from those of processes that are gone.
+    """Sends from the process's own spool, and from orphaned spools.
 
-    ``run`` is the thread; ``step`` does what is due without waiting, so that tests can drive it. Only ``ring``,
-    ``hurry``, ``sweep``, ``stop`` and the waiting for ``progress`` are for other threads.
+    ``run`` is the thread; ``step`` does the work that is due without waiting, so that tests can drive it. Other threads
+    may only call ``ring``, ``hurry``, ``sweep`` and ``stop``, and wait for ``progress``.
 
     Parameters
     ----------
     marker
         The leases of the process's own spool.
     confirms
-        Told what becomes of messages in it.
+        Gets the outcome of each message in it.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Daemon:
     # For other threads
 
     def ring(self) -> None:
-        """Say that there is something new; during an outage that wakes nobody, since nothing can be done about it."""
+        """Signal new records; ignored during an outage, when an earlier attempt is of no use."""
         if not (self._is_deaf or self._bell.is_set()):
             self._bell.set()
 
@@ -79,7 +79,7 @@ class Daemon:
         self._bell.set()
 
     def sweep(self) -> None:
-        """Have the directories of processes that are gone looked for now."""
+        """Search for orphaned directories now."""
         self._sweeps = True
         self._bell.set()
 
@@ -90,7 +90,7 @@ class Daemon:
 
     @property
     def is_resting(self) -> bool:
-        """Whether there is nothing to do now: all is sent, or what is left waits for a later try."""
+        """Whether there is nothing to do now: all records are sent, or the rest is scheduled for a later attempt."""
         return self.has_ended or (self._resting and not self._bell.is_set())
 
     # The thread
@@ -129,7 +129,7 @@ class Daemon:
             return max(0.0, self._outage.due - self._clock.monotonic())
 
     def step(self) -> float:
-        """Do what is due and return the seconds until something is; 0 when there is more to do."""
+        """Do the work that is due; return the seconds until more is due, 0 when there is more to do now."""
         now = self._clock.monotonic()
         if self._hurried:
             self._hurried = False

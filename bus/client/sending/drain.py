@@ -1,4 +1,4 @@
-"""Emptying a spool whose process is gone, by a person's command."""
+"""Emptying an orphaned spool, by a person's command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CHUNK: Final = 100
 
 
 class DrainResult(NamedTuple):
-    """What became of one directory; ``problem`` says why something is left."""
+    """The result for one directory; ``problem`` says why messages are left."""
 
     directory: Path
     sent: int = 0
@@ -43,7 +43,7 @@ class DrainResult(NamedTuple):
 def drain(
     directory: Path, url: str, api_key: str | None, *, rejected: bool, sent: Callable[[int], object]
 ) -> DrainResult:
-    """Send what waits in a directory until a request fails; what is not taken stays where it is.
+    """Send the messages of a directory until a request fails; messages that are not accepted stay.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def drain(
 
 
 def _restore(spool: BlockingSpool) -> None:
-    """Put rejected records back into their lanes, as plain messages: whoever sent them alone has lost that for good."""
+    """Put rejected records back into their streams as plain messages: their producer has lost its lease permanently."""
     while records := spool.claim(CONSUMER, _CHUNK, REJECTED):
         lines = [decode_line(decode_rejected(record.payload).line) for record in records]
         new = [
@@ -103,7 +103,7 @@ def _backoff() -> Backoff:
 
 
 def _send(sender: Sender, receivers: Receivers, sent: Callable[[int], object]) -> tuple[int, str]:
-    """Send all that goes now; return how many were taken, and why a request failed."""
+    """Send all messages that are due; return how many were accepted, and why a request failed."""
     total, most = 0, 1000
     while (found := _next(sender, receivers, most)) is not None:
         target, batch = found
@@ -121,7 +121,7 @@ def _send(sender: Sender, receivers: Receivers, sent: Callable[[int], object]) -
 
 
 def _next(sender: Sender, receivers: Receivers, most: int) -> tuple[str, Batch] | None:
-    """Return what goes next, and to which receiver; None when nothing goes now."""
+    """Return the next batch and its receiver; None when nothing is due."""
     for target in receivers.targets:
         batch = sender.gather(most, partial(receivers.takes, target))
         if batch.records:

@@ -1,4 +1,4 @@
-"""Records whose requests fail as a whole: each is sent alone, so that it delays no other."""
+"""Records whose requests fail as a whole: each is sent in a request of its own, so that it delays no other."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class IsolatedRecords:
         return None
 
     def free_lanes(self) -> Counter[str]:
-        """Return how many records without a key there are in each lane; no other has to wait for these."""
+        """Return the number of records without a key in each stream; no other record has to wait for these."""
         return Counter(found.record.lane for found in self._all.values() if not found.key)
 
     def backoffs(self) -> list[Backoff]:

@@ -1,4 +1,4 @@
-"""Spools of processes that are gone: taken over, sent from, and removed once nothing is left of them."""
+"""Orphaned spools of ended processes: taken over, sent from, and removed once they are empty."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Orphan(NamedTuple):
 
 
 class Orphans:
-    """Finds them below the root, and keeps those that it has taken over; for the daemon's thread.
+    """Finds orphaned spools below the root, and keeps those that it has taken over; used by the daemon's thread.
 
     Parameters
     ----------
     own
-        Where messages go that were refused for good.
+        Spool for messages that were rejected permanently.
     """
 
     def __init__(self, own: spool.BlockingSpool, options: Options, new_backoff: Callable[[], Backoff]) -> None:
@@ -67,7 +67,7 @@ class Orphans:
             yield from (due for due in (orphan.sender.due(), orphan.releasing.due(now)) if due is not None)
 
     def sweep(self, now: float) -> None:
-        """Take over what is there, once that is due again."""
+        """Take over orphaned spools, when the next search is due."""
         if now < self.next_sweep:
             return
         options = self._options
@@ -97,7 +97,7 @@ class Orphans:
         _log.info("sending %d message(s) that %s left", waiting(sender.stats()), directory)
 
     def let_go(self, orphan: Orphan, receivers: Receivers) -> None:
-        """Retire one of which nothing waits, and no lease is left; what is rejected is kept in the own spool."""
+        """Retire a spool without queued messages and leases; its rejected messages move to the own spool."""
         now = self._options.clock.monotonic()
         orphan.releasing.step(receivers, now)
         if orphan.releasing.marker.codes or waiting(orphan.sender.stats()):

@@ -1,4 +1,4 @@
-"""Releasing the leases of a spool directory, each once nothing of it waits."""
+"""Releases the leases of a spool directory, each once no message under it is queued."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bus.errors import SpoolFailed
 
 _log = logging.getLogger("bus.client")
 _NOT_THERE: Final = (404, 422)
-"""The destination is gone, or keeps no strict order any more, so that there is no lease of it."""
+"""The destination does not exist, or keeps no strict order any more, so that it has no lease."""
 
 
 class LeaseRelease:
-    """Does so for one directory, and tries again after a while; for the thread that sends what is in it."""
+    """Releases the leases of one directory, and retries after a while; for the thread that sends its records."""
 
     def __init__(self, marker: Marker, sender: Sender, backoff: Backoff) -> None:
         self.marker = marker
@@ -26,7 +26,7 @@ class LeaseRelease:
         self._backoff = backoff
 
     def step(self, receivers: Receivers, now: float) -> bool:
-        """Release what has ended by now (monotonic seconds); return whether anything was."""
+        """Release the leases that have ended by now (monotonic seconds); return whether there were any."""
         ending = self.marker.ending
         if not ending or now < self._backoff.due:
             return False

@@ -1,4 +1,4 @@
-"""From one spool to the receiver: which records go next, and what each answer means for them."""
+"""Sending one spool to the receiver: the choice of the next records, and the handling of each reply."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ _REPORTED: Final = 1.0
 class Sender:
     """Takes batches out of a spool and settles them by the receiver's replies; for one thread.
 
-    Lanes take turns, and each has a backoff of its own for what the receiver refuses line by line (403, 429, 5xx). One
-    that was asked to wait sends at most twice as many records at once as were taken, and twice that after each success.
-    A record whose request fails as a whole although it holds nothing else is isolated, and its lane goes on.
+    Streams take turns, and each has a backoff of its own for records that the receiver refuses line by line (403, 429,
+    5xx). A stream that was asked to wait sends at most twice as many records at once as were accepted, and twice that
+    after each success. A record whose request fails as a whole although it holds nothing else is isolated, and the rest
+    of its stream continues.
 
     Parameters
     ----------
     new_backoff
-        Makes the backoff of a lane.
+        Makes the backoff of a stream.
     confirms
-        Told what becomes of messages, where somebody may wait for that.
+        Gets the outcome of each message, where a caller may wait for it.
     source
-        Whose queue the receiver is told it is, where that is known.
+        Source of the queue in reports to the receiver, where it is known.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Sender:
         self._reported_until = float("-inf")
 
     def gather(self, most: int = REQUEST_LINES, takes: Callable[[str], bool] = lambda _: True) -> Batch:
-        """Claim what fits into one request, from all lanes that are due and that it takes; may be empty.
+        """Claim as many records as fit into one request, from all due streams that ``takes`` accepts; may be empty.
 
         An isolated record that is due is a request of its own.
         """
@@ -103,7 +104,7 @@ class Sender:
         ]
 
     def _fill(self, batch: Batch, lane: str, most: int, room: int) -> int:
-        """Add up to ``most`` records of a lane; returns the bytes that are left."""
+        """Add up to ``most`` records of a stream; return the bytes that are left."""
         if lane in self._most:
             most = min(most, self._most[lane] - sum(record.lane == lane for record in batch.records))
         while most > 0 and room > 0:
@@ -121,7 +122,7 @@ class Sender:
         return room
 
     def _add(self, batch: Batch, record: Record) -> bool:
-        """Add a record, or settle where else it goes; return False where it has to stay in its lane for now."""
+        """Add a record, or settle it in another way; return False where it has to stay in its stream for now."""
         try:
             head = decode_head(record.payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -135,9 +136,9 @@ class Sender:
         return True
 
     def settle(self, batch: Batch, reply: Reply, moved: Collection[str] = ()) -> None:
-        """Ack what was taken, set aside what is refused for good, and keep all else for a later try.
+        """Ack accepted records, set permanently rejected ones aside, and keep all others for a later attempt.
 
-        What is refused for now of lanes that have ``moved`` goes to another receiver at once.
+        Records of streams that have ``moved`` and that are refused for now are sent to another receiver at once.
         """
         with GATE:
             if reply.results is None:
@@ -164,7 +165,7 @@ class Sender:
     def _apart(
         self, records: list[Record], results: list[Result], moved: Collection[str]
     ) -> tuple[list[Record], list[tuple[Record, Reason]]]:
-        """Return what was taken, and what was refused; what goes elsewhere is the next to be gathered."""
+        """Return the accepted and the refused records; those for another receiver are gathered next."""
         taken, refused, elsewhere = [], [], []
         for record, result in zip(records, results, strict=True):
             reason = result.error or Reason(_FIRST_SERVER_ERROR, "no reason given")
@@ -179,7 +180,7 @@ class Sender:
         return taken, refused
 
     def _pace(self, taken: list[Record], refused: list[tuple[Record, Reason]]) -> None:
-        """Limit how much of a lane is sent at once to what the receiver takes; what it refuses was sent in vain."""
+        """Limit the records of a stream that are sent at once to what the receiver accepts; others are sent in vain."""
         slowed = {record.lane for record, reason in refused if _is_asked_to_wait(reason)}
         count = Counter(record.lane for record in taken)
         for lane in slowed:
@@ -190,7 +191,7 @@ class Sender:
                 del self._most[lane]
 
     def release(self, batch: Batch) -> None:
-        """Give back what is not settled; these records are the next to be gathered."""
+        """Return unsettled records to the spool; they are gathered next."""
         with GATE:
             self._free_followers()
             self.spool.release(CONSUMER, batch.records)
@@ -209,7 +210,7 @@ class Sender:
             self.spool.release(CONSUMER, batch.records)
 
     def _isolate(self, record: Record, head: Head, reply: Reply) -> bool:
-        """Isolate the record, unless it keeps the order of its whole lane; return whether there is space for it."""
+        """Isolate the record, unless it keeps the order of its whole stream; return whether there is space for it."""
         before, self._alone = self._alone, None
         backoff = None if head.producer else self._isolated.add(record, head, before)
         if backoff is None:
@@ -252,7 +253,7 @@ class Sender:
         self._lanes[lane].fail(self._clock.monotonic(), retry_after)
 
     def _rename(self, records: list[Record], now: int) -> None:
-        """Give new ids to lines whose times were refused; a lane where that did not help backs off."""
+        """Give new ids to lines whose times were refused; a stream where that did not help backs off."""
         renamed, again = [], set()
         for record in records:
             line = decode_line(record.payload)
@@ -289,7 +290,7 @@ class Sender:
     def _exchange(self, done: list[Record], new: list[NewRecord]) -> int:
         """Ack records and append their replacements in one transaction; return how many were replaced.
 
-        When the spool has no room for all of them, some are replaced; the rest stay and their lanes back off.
+        When the spool has no capacity for all of them, some are replaced; the rest stay and their streams back off.
         """
         try:
             self.spool.exchange(CONSUMER, done, new, urgent=True)
@@ -310,24 +311,24 @@ class Sender:
             self._unsettled = False
 
     def hurry(self) -> None:
-        """Have lanes that back off tried now."""
+        """Make streams that back off due now."""
         for backoff in (*self._lanes.values(), *self._isolated.backoffs()):
             backoff.hurry()
 
     def due(self) -> float | None:
-        """Return the monotonic time of the next try of a lane or an isolated record, None when none waits for that."""
+        """Return the monotonic time of the next try of a stream or an isolated record; None when none is scheduled."""
         now = self._clock.monotonic()
         backoffs = (*self._lanes.values(), *self._isolated.backoffs())
         return min((backoff.due for backoff in backoffs if backoff.due > now), default=None)
 
     def lanes_ahead(self) -> set[str]:
-        """Return the lanes whose records go before those of a later process: all but isolated ones without a key."""
+        """Return the streams whose records precede those of a later process: all but isolated ones without a key."""
         free = self._isolated.free_lanes()
         consumers = self.stats().consumers
         return {one.lane for one in consumers if one.lane.startswith(OUT) and one.records > free[one.lane]}
 
     def report(self) -> QueueReport | None:
-        """Return what the receiver is told of the queue, as of at most a second ago; None when the disk cannot tell."""
+        """Return the report on the queue for the receiver, at most a second old; None when the disk cannot be read."""
         now = self._clock.monotonic()
         if now >= self._reported_until:
             self._reported_until = now + _REPORTED
@@ -351,22 +352,22 @@ class Sender:
 
 
 def waiting_lanes(stats: SpoolStats) -> set[str]:
-    """Return the lanes in which records wait to be sent."""
+    """Return the streams that have records queued to be sent."""
     return {consumer.lane for consumer in stats.consumers if consumer.lane.startswith(OUT) and consumer.records}
 
 
 def waiting(stats: SpoolStats) -> int:
-    """Return how many records wait to be sent."""
+    """Return the number of records queued to be sent."""
     return sum(consumer.records for consumer in stats.consumers if consumer.lane.startswith(OUT))
 
 
 def rejected(stats: SpoolStats) -> int:
-    """Return how many records were refused for good."""
+    """Return the number of records that were rejected permanently."""
     return sum(consumer.records for consumer in stats.consumers if consumer.lane == REJECTED)
 
 
 def oldest(stats: SpoolStats) -> Iterator[int | None]:
-    """Return the time of the oldest record of each lane that waits to be sent; None where it is not known."""
+    """Return the time of the oldest record of each stream with queued records; None where it is not known."""
     for consumer in stats.consumers:
         if consumer.lane.startswith(OUT) and consumer.records:
             yield consumer.oldest

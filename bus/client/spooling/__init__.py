@@ -1,1 +1,1 @@
-"""Spool directories of producers: lanes, lines that are records, leases, and the writer."""
+"""Spool directories of producers: streams, lines that are records, leases, and the writer."""

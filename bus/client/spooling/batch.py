@@ -16,5 +16,5 @@ class Batch(NamedTuple):
 
     @property
     def lines(self) -> list[bytes]:
-        """What is posted."""
+        """The lines of the request."""
         return [record.payload for record in self.records]

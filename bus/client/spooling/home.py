@@ -1,4 +1,4 @@
-"""Spool directories under one root: a process has one of its own, and takes over those whose owner is gone."""
+"""Spool directories under one root: each process has its own, and takes over orphaned ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_of(directory: Path, source: str) -> bool:
 
 
 def id_of(directory: Path) -> str:
-    """Return what tells a spool directory from all others, eight hexadecimal digits; empty for one of another name."""
+    """Return the unique id of a spool directory, eight hexadecimal digits; empty for a directory of another name."""
     return directory.stem.rpartition("-")[2] if _NAME.fullmatch(directory.name) else ""
 
 
@@ -63,7 +63,7 @@ def homes(root: Path) -> list[Path]:
 
 
 def orphans(root: Path, now: float) -> Iterator[Path]:
-    """Return directories whose owner is gone; ``now`` in seconds since the epoch.
+    """Return orphaned directories, whose owner has ended; ``now`` in seconds since the epoch.
 
     One without a lock file yet is left to its maker for a minute. One that is ``closed`` is passed over.
     """

@@ -1,4 +1,4 @@
-"""A message as one line of ``POST /v1/messages``: what the SDK's spool holds and the receiver gets."""
+"""A message as one line of ``POST /v1/messages``, as stored in the SDK's spool and sent to the receiver."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def may_repeat_another(self) -> bool:
-        """Whether a receiver may answer with the id of an earlier message, whose idempotency key or event it has."""
+        """Whether a receiver may answer with the id of an earlier message with the same idempotency key or event."""
         return bool(self.idempotency_key or self.event)
 
 
@@ -105,7 +105,7 @@ class Content(NamedTuple):
 
 
 def content_of(message: Any, content_type: str | None) -> Content:
-    """Turn what the caller gave into bytes: bytes as they are, str as UTF-8, anything else as JSON.
+    """Convert a message to bytes: bytes unchanged, str as UTF-8, anything else as JSON.
 
     Raises
     ------

@@ -19,9 +19,9 @@ _FILE: Final = "producing.json"
 
 
 class Marker:
-    """The destinations of which a directory has the lease, or may have it; the directory's name is the owner's.
+    """The destinations whose lease a directory has, or may have; the directory's name is the owner's.
 
-    The directory stays as long as there are any: nobody else could tell that they are to be released. Any thread may
+    The directory stays as long as there are any: it is the only evidence that they are to be released. Any thread may
     use it.
     """
 
@@ -33,7 +33,7 @@ class Marker:
 
     @property
     def owner(self) -> str:
-        """Who has the leases: one life of a process."""
+        """The owner of the leases: one run of a process."""
         return self._directory.name
 
     @property
@@ -43,7 +43,7 @@ class Marker:
 
     @property
     def ending(self) -> list[str]:
-        """Those whose lease is to be released once nothing of it waits."""
+        """Destinations whose lease is to be released once no message under it is queued."""
         return sorted(self._ending & self._codes)
 
     def begin(self, code: str) -> None:
@@ -75,7 +75,7 @@ class Marker:
             self._forget(code)
 
     def release(self, code: str, ask: Callable[[str, str], bool]) -> bool:
-        """Have a lease released by ``ask``, which is given code and owner, unless it goes on; return whether it ended.
+        """Have ``ask``, called with code and owner, release a lease, unless it is in use; return whether it ended.
 
         Raises ``SpoolFailed`` when the disk does not take it: it is released again then, which changes nothing.
         """

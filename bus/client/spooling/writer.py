@@ -1,4 +1,4 @@
-"""The thread that stores what the tasks of event loops send."""
+"""The thread that stores messages sent by tasks of event loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bus.ports.spool import Waiter, tell
 
 
 class _WriteRequest:
-    """Messages to store, all or none, and who waits for them on which loop."""
+    """Messages to store, all or none, with the waiter and its loop."""
 
     __slots__ = ("_waiter", "error", "loop", "prepared")
 
@@ -33,7 +33,7 @@ class _WriteRequest:
 
 
 class MessageStorage(Protocol):
-    """What stores messages, as a thread may wait for it."""
+    """Stores messages for a thread that may wait."""
 
     def store(self, prepared: Sequence[PreparedMessage]) -> None:
         """Store messages, all or none, durably, or raise ``BusError``."""
@@ -41,7 +41,7 @@ class MessageStorage(Protocol):
 
 
 class Writer:
-    """The thread that stores what tasks send, all that waits in one transaction."""
+    """The thread that stores messages of tasks, all waiting ones in one transaction."""
 
     def __init__(self, storing: MessageStorage) -> None:
         self.pid = os.getpid()
@@ -59,15 +59,15 @@ class Writer:
         return done
 
     def store_with(self, prepared: Sequence[PreparedMessage], waiter: Waiter[None]) -> None:
-        """Have messages stored, all or none, and tell the waiter on the running loop once they are, or the error."""
+        """Have messages stored, all or none, and pass the result or the error to the waiter on the running loop."""
         waiting = _WriteRequest(prepared, waiter, asyncio.get_running_loop())
         with self._changed:
             self._queue.append(waiting)
-            if len(self._queue) == 1:  # else it was told already, or looks before it waits
+            if len(self._queue) == 1:  # else it was notified already, or looks before it waits
                 self._changed.notify()
 
     def close(self) -> None:
-        """End the thread after what was given to it."""
+        """End the thread after the requests that it has."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -107,7 +107,7 @@ def _answer(taken: list[_WriteRequest]) -> None:
     for loop, group in loops.items():
         try:
             loop.call_soon_threadsafe(_answer_here, group)
-        except RuntimeError:  # the loop was closed; nobody waits there any more
+        except RuntimeError:  # the loop was closed; nothing waits there any more
             continue
 
 
