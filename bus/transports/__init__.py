@@ -1,1 +1,1 @@
-"""Transports from the receiver to the dispatcher; they do not know each other."""
+"""Transports from the receiver to the dispatcher; no transport depends on another one."""

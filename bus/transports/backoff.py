@@ -9,7 +9,7 @@ _MOST_DOUBLINGS: Final = 30
 
 
 class Backoff:
-    """Waits that double from ``first`` to ``longest`` seconds, each shortened by up to a half, for ever.
+    """Waits that double from ``first`` to ``longest`` seconds, each shortened by up to a half, without end.
 
     Parameters
     ----------

@@ -28,15 +28,15 @@ _EMPTY: Final = Lag(0, None)
 class DirectTransport:
     """Publishes into a local spool, and consumes from it.
 
-    A destination has two lanes: what is published, or handed over, to it; and what a receiver of the same process
-    accepts for it, which needs no publishing and waits for the store as well.
+    A destination has two streams: one for messages that are published, or handed over, to it; and one for messages that
+    a receiver of the same process accepts for it. The latter need no publishing, and wait for the store as well.
 
     Parameters
     ----------
     queue
         The dispatcher's spool, without default consumers.
     share_of
-        What part of it a destination may fill, so that one whose subscribers are paused leaves room to the others.
+        Returns the share of the spool that a destination may fill, so that paused subscribers leave capacity to others.
     """
 
     def __init__(self, queue: Spool, share_of: Callable[[str], float] = lambda _: 1.0) -> None:
@@ -83,9 +83,9 @@ class DirectTransport:
         await self._queue.settle()
 
     def queue_of(self, destination: Destination, size: int) -> Spool | None:
-        """Return where to accept ``size`` bytes for a destination; None where nobody has subscribed, or has no room.
+        """Return the queue that accepts ``size`` bytes for a destination; None without subscriptions or capacity.
 
-        A destination that keeps an order is refused for want of room by the queue itself.
+        The queue itself refuses a destination that keeps an order when it has no capacity.
         """
         if not self._attached.get(destination.code):
             return None
@@ -99,7 +99,7 @@ class DirectTransport:
         self._remember(accepted_lane(message.destination), position, message)
 
     async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
-        """Append to the queue what its destination has room for; what nobody subscribed to is confirmed unstored."""
+        """Append messages to the queue within their shares; a message without subscriptions is confirmed unstored."""
         wanted = [item for item in batch if self._attached.get(item.message.destination)]
         taken = self._within_shares(wanted)
         stored = await self._append(taken) if taken else True
@@ -107,7 +107,7 @@ class DirectTransport:
         return [answers.get(id(item), True) for item in batch]
 
     async def move_in(self, subscription: str, batch: Sequence[OutgoingMessage]) -> bool:
-        """Take messages of one destination that wait elsewhere for one subscription of it; durable when it returns.
+        """Accept messages of a destination that wait in another place for one subscription; durable when it returns.
 
         False when enough waits for it here already, or its destination's share or the disk takes no more: then none is
         here.
@@ -136,7 +136,7 @@ class DirectTransport:
         return destination in self._ordered
 
     def lags(self) -> dict[tuple[str, str], Lag]:
-        """Return what the queue holds for each subscription."""
+        """Return the backlog of each subscription in the queue."""
         return self._queues | queue_lags(self._queue.waiting())
 
     def conditions(self) -> dict[str, AnyText]:
@@ -144,7 +144,7 @@ class DirectTransport:
         return {}
 
     async def close(self) -> None:
-        """Do nothing: the queue belongs to whoever opened it."""
+        """Do nothing: the opener of the queue closes it."""
 
     def decoded(self, record: Record) -> Message | None:
         """Return a record's message, from memory when it was published just now."""
@@ -154,7 +154,8 @@ class DirectTransport:
     def _within_shares(self, wanted: Sequence[OutgoingMessage]) -> list[OutgoingMessage]:
         """Return the messages that fit into their destination's share of the queue.
 
-        Behind one that does not, none of its destination passes: room for a large one would never gather.
+        After the first message that does not fit, none of its destination is accepted: otherwise capacity for a large
+        message would never become free.
         """
         taken: list[OutgoingMessage] = []
         rooms: dict[str, SpoolCapacity] = {}
@@ -203,11 +204,11 @@ class DirectTransport:
 
 
 class DirectConsumer:
-    """One subscription's place in the lanes of its destination; they take turns.
+    """One subscription's cursors in the streams of its destination, which take turns.
 
-    What another dispatcher had is suspect: that one may have crashed between handing it over and its ack. Where an
-    order is kept, lanes do not take turns: first comes what another dispatcher had, then what was published before the
-    first subscription, and then what was accepted since.
+    Messages that another dispatcher had are suspect: it may have crashed between handing one over and its ack. Where an
+    order is kept, streams do not take turns: first come the messages of another dispatcher, then those published before
+    the first subscription, and then those accepted since.
     """
 
     def __init__(self, transport: DirectTransport, queue: Spool, destination: str, name: str) -> None:
@@ -240,7 +241,7 @@ class DirectConsumer:
         self._queue.release(self._name, self._let_go(incoming))
 
     async def close(self) -> None:
-        """Give back what is held, and make the acks durable."""
+        """Give back held messages, and make the acks durable."""
         self._queue.release(self._name, list(self._held.values()))
         self._held.clear()
         await self._queue.settle()

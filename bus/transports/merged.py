@@ -11,7 +11,7 @@ from bus.ports.transport import Consumer, IncomingMessage
 
 
 class _Token(NamedTuple):
-    """Which transport a message came by, and what that transport calls it."""
+    """The transport by which a message came, and that transport's token for it."""
 
     end: Consumer
     incoming: IncomingMessage
@@ -20,7 +20,7 @@ class _Token(NamedTuple):
 class MergedConsumer:
     """A consumer over the consumers of several transports, which may be added and dropped while it is used.
 
-    Whoever waits in ``receive`` while a transport is added must call it again to hear of that transport.
+    A call of ``receive`` that waits while a transport is added does not cover that transport: call it again.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class MergedConsumer:
         self._ends[transport] = end
 
     async def drop(self, transport: str) -> None:
-        """Consume from a transport no more; its unfinished messages are delivered again, here or elsewhere."""
+        """Consume from a transport no more; its unfinished messages are delivered again, here or to another process."""
         end = self._ends.pop(transport)
         await self._abandon(transport, end)
         await end.close()
@@ -84,7 +84,7 @@ class MergedConsumer:
                 self._arrived.extend(_tagged(end, item) for item in task.result())
 
     async def _abandon(self, transport: str, end: Consumer) -> None:
-        """Give back what a transport has given or is giving right now."""
+        """Give back the messages that a transport has handed out or is handing out right now."""
         task = self._receiving.pop(transport, None)
         if task is not None:
             task.cancel()

@@ -70,7 +70,7 @@ class ClusterPreference:
             _log.warning("cluster %s is chosen, and not in the configuration of this process", cluster)
 
     def notes(self) -> dict[str, AnyText]:
-        """Return a note on each cluster in use that a person has chosen one; empty while nobody has."""
+        """Return a note on each cluster in use that a person has chosen one; empty without such a choice."""
         if self._preferred is None:
             return {}
         transport = self.clusters.get(self._preferred)

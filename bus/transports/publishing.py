@@ -1,4 +1,4 @@
-"""Publishing to a destination: on its transport, else straight to a dispatcher, and telling of each try."""
+"""Publishing to a destination: on its transport, else on the fallback to a dispatcher; each attempt is traced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bus.transports.router import TransportRouter
 
 
 class DestinationPublisher:
-    """Publishes messages, and what the transport of their destination does not take on the fallback."""
+    """Publishes messages on their destination's transport, and on the fallback those that it does not accept."""
 
     def __init__(self, router: TransportRouter, events: Events, clock: Clock, spans: Spans = NO_SPANS) -> None:
         self._router = router
@@ -28,7 +28,7 @@ class DestinationPublisher:
         self._accepted: dict[str, Counter] = {}
 
     def count(self, message: Message) -> None:
-        """Count and tell of a message that was accepted right into the queue of the direct transport."""
+        """Count and trace a message that was accepted right into the queue of the direct transport."""
         name = TransportName.DIRECT
         counter = self._accepted.get(message.destination)
         if counter is None:
@@ -40,9 +40,9 @@ class DestinationPublisher:
     async def publish(
         self, destination: Destination, batch: Sequence[OutgoingMessage], held: Callable[[Sequence[int]], None]
     ) -> list[bool | None]:
-        """Return for each message, in order, whether it is held durably; None when there is only no room for it now.
+        """Return for each message, in order, whether it is held durably; None when it only lacks capacity for now.
 
-        ``held`` is told after each try which of the batch are held since, by number: the next try may take its time.
+        ``held`` is called after each attempt with the numbers of the messages held since: the next attempt may be slow.
         """
         transport, fallback = self._router.of(destination), self._router.fallback
         if destination.ordering is Ordering.STRICT:
@@ -100,10 +100,10 @@ class DestinationPublisher:
         return answers
 
     async def _publish_on(self, publisher: Publisher, code: str, batch: Sequence[OutgoingMessage]) -> list[bool | None]:
-        """Publish, count and tell.
+        """Publish, count and trace.
 
-        What a transport has no room for now did not fail: it is neither counted nor told of, else a destination that
-        is paused for days would have a stream of failures.
+        A message that a transport has no capacity for now did not fail: it is neither counted nor traced. Otherwise a
+        destination that is paused for days would have a stream of failures.
         """
         started = self._clock.now()
         confirmed = list(await publisher.publish(batch))

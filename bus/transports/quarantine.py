@@ -19,7 +19,7 @@ OPERATOR: Final = "operator"
 
 
 class SpoolQuarantine:
-    """A spool of its own, a lane for each transport; ``bus spool ls`` and ``bus spool show`` read it."""
+    """A separate spool with a stream for each transport; ``bus spool ls`` and ``bus spool show`` read it."""
 
     def __init__(self, spool: Spool, clock: Clock) -> None:
         self._spool = spool

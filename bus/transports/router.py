@@ -71,7 +71,7 @@ class _Queues(NamedTuple):
 class TransportRouter:
     """Keeps each destination's queues in step with the configuration, on every transport that it may use.
 
-    A transport that does not answer holds nobody up: what it lacks is made as soon as it answers.
+    A transport that does not answer delays no other: the queues that it lacks are made as soon as it answers.
 
     Attributes
     ----------
@@ -102,11 +102,11 @@ class TransportRouter:
 
     @property
     def publishers(self) -> Mapping[str, Publisher]:
-        """What messages can be published to, by transport."""
+        """The publishers, by transport."""
         return self._publishers
 
     def of(self, destination: Destination) -> Publisher:
-        """Return what publishes a destination's messages; without its broker's servers, the fallback."""
+        """Return the publisher of a destination's messages; without its broker's servers, the fallback."""
         return self._publishers.get(destination.carrier) or self.fallback
 
     def accepting(self, destination: Destination) -> AcceptingTransport | None:
@@ -115,7 +115,7 @@ class TransportRouter:
 
     @property
     def fallback(self) -> Publisher:
-        """The way straight to a dispatcher, for what no broker takes."""
+        """The publisher direct to a dispatcher, for messages that no broker accepts."""
         return self._publishers[TransportName.DIRECT]
 
     def check(self, destination: Destination) -> None:
@@ -142,14 +142,14 @@ class TransportRouter:
         return self._troubles.get(_Place(code, destination.carrier)) if destination is not None else None
 
     def lag(self, destination: Destination, subscription: str, name: str) -> Lag | None:
-        """Return what a transport holds for a subscription; None while it cannot be asked."""
+        """Return a transport's backlog of a subscription; None while it cannot be asked."""
         lags = self._lags_on(name)
         return None if lags is None else lags.get((destination.code, subscription), Lag(0, None))
 
     def lags(self) -> dict[str, Lags | None]:
-        """Return by transport what each holds for each subscription; None for one that cannot be asked.
+        """Return by transport the backlog of each subscription; None for one that cannot be asked.
 
-        What is handed over to dispatchers is not held here: they tell of it themselves.
+        Messages handed over to dispatchers are not held here: the dispatchers report them.
         """
         return {name: self._lags_on(name) for name in self._publishers}
 
@@ -158,7 +158,7 @@ class TransportRouter:
         return worst(found.progress() for found in self._transports.values() if isinstance(found, ProgressTransport))
 
     def held(self) -> dict[tuple[str, str, str], HeldMessages]:
-        """Return by destination, subscription and transport what brokers hold that tell its states apart."""
+        """Return by destination, subscription and transport the messages that brokers hold and count by state."""
         return {
             (*key, name): found
             for name, transport in self._transports.items()
@@ -178,7 +178,7 @@ class TransportRouter:
         }
 
     def foreign(self) -> dict[tuple[str, str], Lag]:
-        """Return what the fallback holds for subscriptions that the configuration lacks, though nobody removed them."""
+        """Return the lag on the fallback of subscriptions that the configuration lacks though they were not removed."""
         catalog = self._catalog
         lags = self._direct_lags() if self._present is not None else {}
         return {
@@ -200,11 +200,11 @@ class TransportRouter:
         return bool(added)
 
     async def own(self, destination: str, subscription: str) -> Consumer:
-        """Return another consumer of what this process's direct queue holds for a subscription."""
+        """Return another consumer of a subscription's messages in this process's direct queue."""
         return await self._transports[TransportName.DIRECT].consume(destination, subscription)
 
     async def run(self) -> None:
-        """Keep the transports up, and make what could not be made yet, until cancelled."""
+        """Keep the transports up, and retry queues that could not be made, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for publisher in self._publishers.values():
                 group.create_task(publisher.run())
@@ -222,7 +222,7 @@ class TransportRouter:
     async def apply(self, catalog: Catalog) -> None:
         """Make queues for new subscriptions and delete those of removed ones, as far as the transports answer.
 
-        Durable, on each transport that answered, when it returns; ``trouble`` tells what is missing.
+        Durable, on each transport that answered, when it returns; ``trouble`` names what is missing.
         """
         async with self._applying:
             self._behind |= catalog.since(self._catalog).destinations
@@ -276,7 +276,7 @@ class TransportRouter:
             self._present.setdefault(place.code, set()).update(found.name for found in missing)
 
     def _direct_lags(self) -> Lags:
-        """Return what the direct queues of this process hold."""
+        """Return the backlog in the direct queues of this process."""
         return self._lags_on(TransportName.DIRECT) or {}
 
     def _lags_on(self, name: str) -> Lags | None:

@@ -81,7 +81,7 @@ class _Strict:
 
     @property
     def _known(self) -> dict[Role, Chain | None]:
-        """The chain as each role that this process has now knows it."""
+        """The chain as seen by each role that this process has now."""
         both = (self.rules, self.reader)
         return {one.tenure.role: one.copy.chain for one in both if one is not None and one.tenure.is_held}
 
@@ -92,7 +92,7 @@ class _Strict:
         return next((chain for chain in copies if chain is not None), None)
 
     def trouble(self, code: str, subscriptions: Collection[str]) -> AnyText:
-        """Return what holds the destination up, as far as this process is the one to tell."""
+        """Return what delays the destination, as far as this process is the one to report it."""
         states = {name: group_state(group, self.driver.standings.get(name)) for name, group in self.groups.items()}
         return trouble_of(code, self._known, self.driver.trouble, subscriptions, states)
 
@@ -109,7 +109,7 @@ class _Strict:
         return said
 
     async def tend(self, now: int) -> None:
-        """Go on with the roles, or take them."""
+        """Continue the roles, or take them."""
         if self.rules is not None:
             await self.driver.perform(self.rules.tend())
         if self.reader is not None:
@@ -119,14 +119,14 @@ class _Strict:
                 self.reading_since = now
 
     async def look_around(self) -> None:
-        """Have groups that came back join, and what is left on others sent again."""
+        """Have recovered groups join, and send again the messages left on others."""
         if self.rules is not None and self.rules.tenure.is_held:
             await self.driver.perform(self.rules.look_around())
         if self.leftovers is not None and self.reader is not None and self.reader.tenure.is_held:
             await self.leftovers.clear()
 
     async def leave(self, *, is_removed: bool = False) -> None:
-        """Give the roles up; of a destination that is removed leave nothing, nor a lease that nobody would release."""
+        """Give the roles up; delete all of a removed destination, also its lease: no process would release it."""
         if is_removed and self.rules is not None:
             await self.driver.perform(self.rules.copy.end(self.rules.tenure))
         for rules in (self.rules, self.reader):
@@ -136,16 +136,16 @@ class _Strict:
 
 
 class Chains:
-    """Takes the roles that this process may have, keeps them up, and tells when they come and go.
+    """Takes the roles that this process may have, keeps them up, and notifies listeners of changes.
 
     Parameters
     ----------
     groups
         The groups of brokers of each transport, by name.
     owner, url
-        This process, as others know it and reach it.
+        This process's name for others, and its address.
     again
-        Asks the process that sends to a destination to write a message that came too late; False when it did not.
+        Asks the process that sends to a destination to write a late message; returns False when it did not.
     is_apart
         Whether the coordinator is another one than the store, which is looked after elsewhere.
 
@@ -190,7 +190,7 @@ class Chains:
         self._listeners.append(listener)
 
     def names_of(self, code: str) -> Callable[[], Collection[str]]:
-        """Return what names the subscriptions of a destination."""
+        """Return a function that names the subscriptions of a destination."""
         return lambda: self._catalog.names(code)
 
     def is_strict(self, code: str) -> bool:
@@ -223,7 +223,7 @@ class Chains:
         return self._groups.get(transport, {})
 
     def roles_held(self) -> dict[str, Collection[Role]]:
-        """Return what this process does now, by destination."""
+        """Return the roles of this process, by destination."""
         return {code: found.held for code, found in self._strict.items()}
 
     def conditions(self) -> dict[str, AnyText]:
@@ -235,7 +235,7 @@ class Chains:
         }
 
     def standings(self, code: str) -> Mapping[str, GroupStatus]:
-        """Return what groups said when this process asked them last, by name; nothing where it does not send."""
+        """Return the groups' last answers to this process, by name; empty for destinations that it does not send to."""
         found = self._strict.get(code)
         return found.driver.standings if found is not None and Role.SENDER in found.held else {}
 
@@ -255,7 +255,7 @@ class Chains:
         return await found.sender.send(messages, producer)
 
     async def produce(self, code: str, owner: str, takeover_after: float, epoch: int) -> Lease:
-        """Let a producer alone send from now on, if no other one does; return who may by now: this one, or another.
+        """Make a producer the only one that may send, if there is no other; return the producer that may send now.
 
         One that has not asked again, nor sent anything, for ``takeover_after`` seconds loses it to the next that asks;
         0 for never. With an ``epoch`` nothing is taken: the lease of that epoch is renewed if it is the one.
@@ -284,7 +284,7 @@ class Chains:
         await found.change_lease(code, lambda rules: rules.release(owner))
 
     def elsewhere(self, code: str) -> NotLeader:
-        """Return the error that names who sends to a destination instead."""
+        """Return the error that names the process that sends to a destination instead."""
         found = self._strict.get(code)
         if found is None or found.sender is None:
             return _not_strict(code)
@@ -387,7 +387,7 @@ class Chains:
         await lasting("keeping up the roles of a chain", work, self.clock.sleep)
 
     async def _tell(self) -> None:
-        """Tell listeners, apart from what keeps the roles up; again when one of them has failed."""
+        """Notify listeners, separately from the upkeep of the roles; again when one of them has failed."""
         while True:
             await self._changed.wait()
             self._changed.clear()

@@ -20,7 +20,7 @@ _NOWHERE: Final = "doctor"
 
 
 def group_state(group: BrokerGroup, standing: GroupStatus | None) -> GroupState:
-    """Return the state of a group as this process knows it, with what it said when it was asked last; asks nobody."""
+    """Return the state of a group as this process sees it, with its last answer; sends no request."""
     return GroupState(group.lags() is not None, group.condition(), standing)
 
 
@@ -31,16 +31,16 @@ def trouble_of(
     subscriptions: Collection[str],
     states: Mapping[str, GroupState],
 ) -> AnyText:
-    """Return what holds a destination up, with what to do, as a process tells it that has some roles of it.
+    """Return what delays a destination, and what to do about it, from a process that has some of its roles.
 
-    Of several processes each tells what its own roles wait for; of a coordinator that does not answer all tell.
+    Of several processes each reports the obstacles of its own roles; all report a coordinator that does not answer.
 
     Parameters
     ----------
     held
-        The chain as each of these roles knows it.
+        The chain as seen by each of these roles.
     trouble
-        Why the coordinator did not do what it was asked last.
+        Why the coordinator's last request failed.
     """
     if trouble:
         return no_chain(code, trouble)

@@ -21,7 +21,7 @@ SendAgain = Callable[[Message], Awaitable[bool]]
 
 
 class _Token(NamedTuple):
-    """Which reader a message came by, and what that calls it."""
+    """The reader by which a message came, and that reader's token for it."""
 
     reader: GroupReader
     incoming: IncomingMessage
@@ -90,7 +90,7 @@ class ChainConsumer:
             self._unacked -= {item.token for item in items}
 
     async def close(self) -> None:
-        """Leave the group that is read, for good."""
+        """Leave the group that is read, permanently."""
         self._over.set()
         await self._leave()
 
@@ -103,7 +103,7 @@ class ChainConsumer:
             self._segment = segment
             return self._reader
         if self._unacked:
-            return None  # of the segment before, which nobody else reads as long as they are under way here
+            return None  # of the segment before, which no other process reads while they are under way here
         await self._leave()
         group = self._group(segment.group) if segment is not None else None
         if segment is None or group is None:
@@ -125,7 +125,7 @@ class ChainConsumer:
                 await self._driver.perform(self._rules.leave(self._subscription, self._segment))
 
     async def _judged(self, reader: GroupReader, limit: int) -> list[IncomingMessage]:
-        """Return what of that which was read ahead may be given."""
+        """Return the messages read ahead that may be handed out now."""
         given: list[IncomingMessage] = []
         while len(given) < min(limit, len(self._read_ahead)) and self._segment is not None:
             item = self._read_ahead[len(given)]
@@ -150,14 +150,14 @@ class ChainConsumer:
         return given
 
     async def _leave(self) -> None:
-        """Close the reader, and any whose closing was cut off: nobody else reads while one is open."""
+        """Close the reader, and any whose closing was cut off: no other process reads while one is open."""
         reader, segment = self._reader, self._segment
         self._reader = self._segment = None
         self._read_ahead.clear()
         self._unacked.clear()
         if reader is not None and segment is not None:
             key = (segment.group, self._subscription)
-            if self._driver.readers.get(key) is reader:  # else it is already that of who goes on with the role
+            if self._driver.readers.get(key) is reader:  # else it is already that of the role's next holder
                 del self._driver.readers[key]
             self._closing.append(reader)
         while self._closing:

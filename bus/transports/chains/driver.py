@@ -1,4 +1,4 @@
-"""Does for one chain what its rules want done: asks the coordinator and the groups of brokers."""
+"""Runs the procedures of one chain that its rules demand, on the coordinator and the groups of brokers."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class ChainDriver:
     readers
         The readers that are open, by group and subscription.
     standings
-        What groups said when they were asked last, by name.
+        The groups' last answers, by name.
     trouble
-        Why the coordinator did not do what it was asked last; empty for nothing.
+        Why the coordinator's last request failed; empty for nothing.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ChainDriver:
         self.trouble: AnyText = ""
 
     async def perform(self, procedure: Procedure[_Answer]) -> _Answer:
-        """Run a procedure to its end; raises what it raises."""
+        """Run a procedure to its end; raises the procedure's errors."""
         answer: Any = None
         try:
             while True:

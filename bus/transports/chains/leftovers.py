@@ -55,7 +55,7 @@ class Leftovers:
         return standing.is_whole and not standing.is_empty
 
     async def _is_outside(self, name: str) -> bool:
-        """Whether nobody is to read a group, as the coordinator says now, and this process would be the one."""
+        """Whether no process is to read a group, as the coordinator says now, and this process would be the one."""
         chain: Chain | None = await self._driver.perform(self._rules.copy.read())
         tenure = self._rules.tenure
         return chain is not None and tenure.is_held and tenure.is_mine(chain) and not chain.holds(name)

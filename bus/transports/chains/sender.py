@@ -23,7 +23,7 @@ class _Request(NamedTuple):
 
 
 class StrictSender:
-    """One write at a time; what comes meanwhile goes with the next one, in the order in which it came.
+    """Sends with one write at a time; messages that arrive meanwhile are in the next write, in order of arrival.
 
     What is asked for waits for ``run``, and is refused from ``end`` on.
     """
@@ -39,7 +39,7 @@ class StrictSender:
     async def send(self, messages: Sequence[Message], producer: int = 0) -> Sequence[int]:
         """Have messages written in order; return the epochs of those that two copies hold for sure, from the first.
 
-        Whether the others are held nobody knows; the one who sent them has to send them again.
+        Whether the others are held is uncertain; their sender has to send them again.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class StrictSender:
         return await request.answer
 
     def elsewhere(self) -> NotLeader:
-        """Return the error that names who sends instead."""
+        """Return the error that names the process that sends instead."""
         chain = self._rules.copy.chain
         url = chain.sender.url if chain is not None else ""
         return NotLeader(
@@ -73,14 +73,14 @@ class StrictSender:
         )
 
     def in_doubt(self) -> NotLeader:
-        """Return the error of a change of which nobody knows whether it was made."""
+        """Return the error for a change that may or may not have been made."""
         return NotLeader(
             localized("the coordinator does not say who sends to {code} alone by now", code=repr(self._code)),
             hint=localized("ask again: what was done already is not done twice"),
         )
 
     async def run(self) -> None:
-        """Write what is asked for, until cancelled; what is under way then is unknown."""
+        """Write requested messages until cancelled; the outcome of a write under way is unknown then."""
         try:
             while True:
                 await self._came.wait()
@@ -92,7 +92,7 @@ class StrictSender:
             self.end()
 
     def end(self) -> None:
-        """Refuse what waits, and all that comes later."""
+        """Refuse all waiting and later requests."""
         self._has_ended = True
         while self._requests:
             request = self._requests.popleft()
@@ -109,7 +109,7 @@ class StrictSender:
         return taken
 
     def _refuse_all(self) -> None:
-        """Have nobody wait for the time-outs of one write after the other, while no group takes messages."""
+        """Refuse all requests at once while no group accepts messages, instead of after one time-out each."""
         while self._requests:
             request = self._requests.popleft()
             if not request.answer.done():

@@ -22,7 +22,7 @@ _REPAIR: Final = 5.0
 
 
 class ChainTransport:
-    """Makes what destinations need on every group, and gives consumers of their chains; `Chains` writes to them."""
+    """Makes the queues of destinations on every group, and consumers of their chains; `Chains` writes to them."""
 
     def __init__(self, transport: str, groups: Mapping[str, BrokerGroup], chains: Chains) -> None:
         self._transport = transport
@@ -36,7 +36,7 @@ class ChainTransport:
         return strict_carrier(self._transport)
 
     def check(self, destination: Destination) -> None:
-        """Refuse what brokers cannot carry, and a strict order with fewer than two groups."""
+        """Refuse a destination that brokers cannot carry, and a strict order with fewer than two groups."""
         if len(self._groups) < _FEWEST:
             raise InvalidDestination(
                 localized(
@@ -50,7 +50,7 @@ class ChainTransport:
             group.check(destination)
 
     async def run(self) -> None:
-        """Keep all groups up, and make later what could not be made."""
+        """Keep all groups up, and retry what could not be made."""
         async with asyncio.TaskGroup() as group:
             for one in self._groups.values():
                 group.create_task(one.run())
@@ -59,7 +59,7 @@ class ChainTransport:
                 await self._repair()
 
     async def ensure(self, destination: Destination, subscriptions: Sequence[Subscription]) -> None:
-        """Make what is needed on every group that answers; on the others later, and before they take messages."""
+        """Make the queues on every group that answers; on the others later, before they accept messages."""
         _, known = self._wanted.get(destination.code, (destination, {}))
         wanted = known | {found.name: found for found in subscriptions}
         self._wanted[destination.code] = destination, wanted
@@ -74,7 +74,7 @@ class ChainTransport:
         await asyncio.gather(*(group.remove(destination, subscription) for group in self._groups.values()))
 
     async def publish(self, batch: Sequence[OutgoingMessage]) -> Sequence[bool | None]:
-        """Confirm what was accepted: it was written before that (`Chains.send`)."""
+        """Confirm accepted messages: they were written before (`Chains.send`)."""
         return [True] * len(batch)
 
     async def consume(self, destination: str, subscription: str) -> ChainConsumer:
@@ -82,7 +82,7 @@ class ChainTransport:
         return self._chains.consumer(destination, subscription)
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the groups that answer hold together; None while none does."""
+        """Return the messages that the groups that answer hold together; None while none does."""
         found = [lags for group in self._groups.values() if (lags := group.lags()) is not None]
         if not found:
             return None

@@ -140,7 +140,7 @@ class Buffer:
         return taken
 
     def ack(self, incoming: Iterable[IncomingMessage]) -> None:
-        """Finish records that are in hand; others are left alone, and so is what belongs to somebody else by now."""
+        """Finish records that are in hand; ignore others, and those whose partition has another owner by now."""
         for _, token in self._let_go(incoming):
             window = self._windows.get(token.partition)
             if window is None or token.offset >= window.next:
@@ -168,7 +168,7 @@ class Buffer:
         return gone
 
     def _remember(self, token: RecordToken) -> None:
-        """Note an ack of a record whose partition went; it may come back."""
+        """Note an ack of a record whose partition was revoked; it may be assigned again."""
         self._acked_late[token.partition, token.offset] = token.message_id
         if len(self._acked_late) > _MOST_LATE:
             del self._acked_late[next(iter(self._acked_late))]
@@ -184,7 +184,7 @@ class Buffer:
         return token
 
     def withhold(self, partitions: Collection[int]) -> None:
-        """Hand out no more of these partitions; what waits of them is forgotten."""
+        """Hand out no more of these partitions; drop their waiting records."""
         self._withheld.update(partitions)
         self._waiting = deque(item for item in self._waiting if self._token(item).partition not in self._withheld)
         self._bytes = sum(len(item.message.body) for item in self._waiting)
@@ -197,13 +197,13 @@ class Buffer:
             await self._drained.wait()
 
     def drop(self) -> None:
-        """Forget every partition; what is in hand stays in hand."""
+        """Drop every partition; records in hand stay in hand."""
         self.withhold(list(self._windows))
         self._windows.clear()
         self._changed.clear()
 
     def restart(self, partition: int, window: Window) -> None:
-        """Begin anew with a partition whose log began anew; what was fetched of it is gone."""
+        """Restart a partition whose log was made anew; its fetched records are dropped."""
         self.withhold([partition])
         self._in_hand = {place: held for place, held in self._in_hand.items() if place[0] != partition}
         self._acked_late = {place: name for place, name in self._acked_late.items() if place[0] != partition}

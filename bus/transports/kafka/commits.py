@@ -12,7 +12,7 @@ import zlib
 from typing import Final, NamedTuple
 
 METADATA_BYTES: Final = 4000
-"""The longest metadata written; Kafka takes 4096 bytes unless told otherwise (``offset.metadata.max.bytes``)."""
+"""The longest metadata written; Kafka accepts 4096 bytes by default (``offset.metadata.max.bytes``)."""
 ANYWHERE: Final = 2**31
 """A reach that covers every record there is."""
 _VERSION: Final = "1"
@@ -20,14 +20,14 @@ _LARGEST_BITMAP: Final = 1_048_576
 
 
 class Commit(NamedTuple):
-    """How far a partition is read.
+    """The progress of reading a partition.
 
     Attributes
     ----------
     offset
         Every record below it is finished.
     reach
-        How many offsets from there on its owner may have handed to a subscriber; 0 when nobody has owned it yet.
+        How many offsets from there on its owner may have handed to a subscriber; 0 when it has had no owner yet.
     floor
         No record from there on was received earlier than this (ms); 0 when nothing is known of them.
     done
@@ -49,7 +49,7 @@ class Commit(NamedTuple):
 
 
 def encode_commit(commit: Commit, *, limit: int = METADATA_BYTES) -> str:
-    """Return the metadata that goes with a commit, at most ``limit`` bytes of ASCII.
+    """Return the metadata of a commit, at most ``limit`` bytes of ASCII.
 
     When not all of the bitmap fits, its far end is left out: those records are delivered again.
     """
@@ -84,10 +84,10 @@ def _unpack(packed: str) -> bytes:
 
 
 class Window:
-    """One partition, from when it was assigned to this consumer until it goes.
+    """One partition, from its assignment to this consumer until its revocation.
 
     Records are admitted in the order of the log and finished in any order. At most ``limit`` offsets beyond the
-    commit that Kafka has confirmed are admitted, so that a commit tells how far its owner may have got.
+    commit that Kafka has confirmed are admitted, so that a commit bounds how far its owner may have read.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Window:
     limit
         In offsets.
     end
-        The end of the log when the partition was taken over: nobody has seen what came later.
+        The end of the log when the partition was taken over: no consumer has seen later records.
     """
 
     def __init__(self, start: Commit, limit: int, end: int) -> None:
@@ -147,7 +147,7 @@ class Window:
         return self._open.pop(offset, None) is not None
 
     def anew(self, offset: int, end: int) -> Window:
-        """Return a window for the same partition whose log begins anew: nothing that was known of it holds."""
+        """Return a window for the same partition after its log was made anew, without the earlier state."""
         return Window(Commit(offset, ANYWHERE, topic=self._start.topic), self._limit, end)
 
     def ownership(self) -> Commit:
@@ -155,7 +155,7 @@ class Window:
         return self._start._replace(reach=max(self._limit, self._suspect_until - self._start.offset))
 
     def commit(self) -> Commit:
-        """Return how far it is finished, for an owner that goes on."""
+        """Return the commit for the finished records, from which the next owner continues."""
         commit = self._finished()
         return commit._replace(reach=max(self._limit, self._suspect_until - commit.offset))
 

@@ -51,7 +51,7 @@ class KafkaConfig:
     retention
         How long a topic made here keeps records, read or not.
     request_timeout
-        After which an unanswered request means that the broker is away.
+        After which an unanswered request means that the broker is unreachable.
     publish_timeout
         The longest that ``publish`` waits for confirmations.
     ensure_timeout
@@ -69,7 +69,8 @@ class KafkaConfig:
     drain_timeout
         How long a rebalance waits for what a subscriber is just getting.
     revive_after
-        A consumer that hears nothing for so long is made anew, from the bootstrap servers: the brokers may have moved.
+        A consumer that receives nothing for so long is made anew, from the bootstrap servers: the brokers may have
+        moved.
     read_committed
         Consumers get only what was committed in a transaction, or written without one.
     session_timeout, heartbeat_interval, max_poll_interval
@@ -108,7 +109,7 @@ class KafkaConfig:
     max_poll_interval: float = 300.0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Refuse settings that cannot work.
 
         Raises
         ------

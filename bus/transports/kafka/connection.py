@@ -1,4 +1,4 @@
-"""Connections to the cluster for questions and orders: topics, offsets, groups. Records travel elsewhere."""
+"""Connections to the cluster for requests about topics, offsets and groups; records use other connections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOVED: Final = (
 
 
 class Brokers(NamedTuple):
-    """Who is in the cluster: each broker's id, host, port and rack, and which of them is the controller.
+    """The members of the cluster: each broker's id, host, port and rack, and which of them is the controller.
 
     The attributes are named as in the client library's answers, which learns from it.
     """
@@ -87,7 +87,7 @@ class Cluster:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and not closed since; the brokers may be away nevertheless."""
+        """Whether it was opened and not closed since; the brokers may be unreachable nevertheless."""
         return self._brokers is not None
 
     async def open(self) -> None:
@@ -157,7 +157,7 @@ class Cluster:
             raise
         except TimeoutError:
             for connection in used:
-                connection.close()  # whoever asks next tries another one
+                connection.close()  # the next request tries another one
             raise
 
     async def ask_controller(self, request: Any) -> Any:
@@ -216,7 +216,7 @@ class Cluster:
         client.bootstrap = bootstrap
 
     async def _introduction(self, host: str, port: int) -> Brokers:
-        """Ask a configured broker who is in the cluster."""
+        """Ask a configured broker for the members of the cluster."""
         connection = await create_conn(host, port, **self._options)
         try:
             return _brokers(await connection.send(MetadataRequest([])))

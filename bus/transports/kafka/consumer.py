@@ -52,7 +52,7 @@ class KafkaConsumer:
         self._buffer.ack(incoming)
 
     def hurry(self) -> None:
-        """Have what was acked committed at once."""
+        """Commit acked records at once."""
         self._membership.hurry()
 
     def release(self, incoming: Sequence[IncomingMessage]) -> None:
@@ -60,15 +60,15 @@ class KafkaConsumer:
         self._buffer.release(incoming)
 
     async def prove(self) -> bool:
-        """Commit what was acked now; whether Kafka took it, so that what is read is still this consumer's alone."""
+        """Commit acked records; return whether Kafka accepted it, so that the partition is still this consumer's."""
         return await self._membership.prove()
 
     def restart(self) -> None:
-        """Join the group again, because what it knew has changed."""
+        """Join the group again, after a change of the topic or of the group's commits."""
         self._membership.restart()
 
     async def close(self) -> None:
-        """Commit what was acked and leave the group, so that the others take over at once; has a deadline."""
+        """Commit acked records and leave the group, so that the others take over at once; has a deadline."""
         for task in self._beside:
             task.cancel()
         try:

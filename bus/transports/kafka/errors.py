@@ -49,7 +49,7 @@ SETTINGS: Final = (
     NotImplementedError,
 )
 TROUBLE: Final = (kafka.KafkaError, OSError, NotImplementedError)
-"""What the client library raises when the broker is away, refuses, or speaks another version."""
+"""Errors of the client library when the broker is unreachable, refuses, or uses another version."""
 _NEEDED: Final = (
     "Create, Describe, DescribeConfigs, AlterConfigs, Read and Write on its topics, "
     "Read, Describe and Delete on its groups"
@@ -64,7 +64,7 @@ _HINTS: Final = (
 
 
 def transport_error(error: BaseException, doing: AnyText) -> TransportError:
-    """Return what an error of the client library is for the bus.
+    """Return the error of the bus for an error of the client library.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def describe(error: BaseException) -> AnyText:
 
 @contextmanager
 def translated(doing: AnyText) -> Iterator[None]:
-    """Raise what the client library raises as an error of the bus.
+    """Raise errors of the client library as errors of the bus.
 
     Raises
     ------
     TransportUnavailable
         The broker did not answer, or not now.
     TransportRefused
-        It said no for good.
+        The broker refused permanently.
     """
     try:
         yield

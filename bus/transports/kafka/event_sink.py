@@ -28,7 +28,7 @@ _HEADROOM: Final = 65_536
 
 
 class KafkaEventSink:
-    """An ``EventSink`` of a Kafka topic; what was taken is held as the topic's replication promises.
+    """An ``EventSink`` of a Kafka topic; accepted events are as durable as the topic's replication.
 
     A producer is never used again after a doubt about it: the next write makes another one, and repeats the blocks,
     which readers recognise.

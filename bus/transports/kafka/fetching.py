@@ -1,4 +1,4 @@
-"""From aiokafka's consumer into the buffer, without ever waiting for a subscriber."""
+"""Moves records from aiokafka's consumer into the buffer, without ever waiting for a subscriber."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SetAside = Callable[[ForeignRecord, int, int], None]
 class ConsumerPolling:
     """Polls one consumer for as long as it lives.
 
-    While what waits for the subscriber is as much as it may be, partitions are paused and polling goes on, so that the
+    While the buffer for the subscriber is full, partitions are paused and polling continues, so that the
     group does not take this consumer for dead. A partition whose window is closed is paused alone.
     """
 
@@ -57,7 +57,7 @@ class ConsumerPolling:
         Raises
         ------
         KafkaError, OSError
-            The consumer cannot go on; another one has to be made.
+            The consumer has failed; another one has to be made.
         """
         self._heard_at = asyncio.get_running_loop().time()
         while True:
@@ -128,7 +128,7 @@ class ConsumerPolling:
         for record in records:
             window = self._buffer.window(number)
             if window is None:
-                return  # it goes to somebody else
+                return  # it is assigned to another consumer
             if record.offset < window.next:
                 window = self._begin_anew(partition, window, record.offset)
             if record.offset >= window.closes_at:

@@ -1,4 +1,4 @@
-"""A process's part in a subscription's group: joins, commits, hands over and leaves, for ever again."""
+"""A process's part in a subscription's group: joins, commits, hands over, leaves, and joins again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _BACKOFF: Final = 0.3
 _COMMITS_APART: Final = 0.01
 _LEAVE_WITHIN: Final = 3.0
-# Each consumer asks for its broker several times in each of these while it is away.
+# Each consumer asks for its broker several times in each of these while it is unreachable.
 _CLIENT_BACKOFF: Final = 0.5
 _NO_BITMAP: Final = 64
 _PARTITION_BYTES: Final = 1_048_576
@@ -85,16 +85,16 @@ class Membership:
             await self._clock.sleep(_BACKOFF)
 
     def restart(self) -> None:
-        """Leave and join again, because what the group knew has changed."""
+        """Leave and join again, after a change of the topic or of the group's commits."""
         if self._part is not None and not self._leaving.is_set():  # to leave must not be interrupted
             self._part.cancel()
 
     def hurry(self) -> None:
-        """Commit what has finished at once; what finishes meanwhile shares the next commit."""
+        """Commit finished records at once; records that finish meanwhile share the next commit."""
         self._hurried.set()
 
     async def commit_for_ever(self) -> None:
-        """Commit what has finished, every now and then, until cancelled."""
+        """Commit finished records at intervals, until cancelled."""
         while True:
             await first_of(self._clock.sleep(self._config.commit_interval), self._hurried.wait())
             self._hurried.clear()
@@ -153,7 +153,7 @@ class Membership:
         )
 
     async def _leave(self, consumer: Any) -> None:
-        """Commit what finished, and leave the group."""
+        """Commit finished records, and leave the group."""
         await self._stop_starting()
         self._buffer.withhold(list(self._buffer.partitions))
         await self._last_commit()
@@ -180,14 +180,14 @@ class Membership:
             return
         self._trouble = ""
         self._consumer.pause(*partitions)
-        coordinator = self._consumer._coordinator  # noqa: SLF001 - aiokafka tells nobody who it is in the group
+        coordinator = self._consumer._coordinator  # noqa: SLF001 - aiokafka has no public way to get the member id
         self._member = Member(coordinator.generation, coordinator.member_id)
         self._assignor.on_generation_assignment(self._member.generation)
         numbers = sorted(partition.partition for partition in partitions)
         self._starting = asyncio.create_task(self._start(self._consumer, self._member, numbers))
 
     async def revoked(self) -> None:
-        """Hand over: what was handed out is waited for, within the drain time-out, and then committed."""
+        """Hand over: wait for records that were handed out, within the drain time-out, and commit them."""
         await self._stop_starting()
         partitions = list(self._buffer.partitions)
         self._buffer.withhold(partitions)
@@ -267,7 +267,7 @@ class Membership:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """What aiokafka calls when partitions come and go."""
+    """Receives aiokafka's calls when partitions are assigned and revoked."""
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
@@ -283,7 +283,7 @@ def _sticky_assignor() -> Any:
     """Return a sticky assignor for one consumer.
 
     The client library's own keeps what a consumer had on the class, where all consumers of a process overwrite it;
-    a class for each keeps them apart. Nor does the library ever tell it the generation, by which it settles who had a
+    a class for each keeps them apart. Nor does the library ever pass it the generation, by which it settles who had a
     partition last: ``on_generation_assignment`` has to be called after each rebalance.
     """
     return type("SubscriptionAssignor", (StickyPartitionAssignor,), {})

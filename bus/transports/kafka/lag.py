@@ -29,8 +29,8 @@ _NOTHING: Final = Lag(0, None)
 class Lags:
     """The lag of each subscription that was ensured here, as of the last ``refresh``.
 
-    What a subscription has read is what it has committed. A subscription that has read everything is not asked
-    about again until its topic grows; nothing is known of one for which there was no answer.
+    A subscription has read the records that it has committed. One that has read everything is not asked
+    about again until its topic grows; the lag of one without an answer is not known.
     """
 
     def __init__(self, cluster: Cluster, topology: Topology, clock: Clock) -> None:
@@ -117,7 +117,7 @@ class Lags:
 
 
 def lag_of(commits: dict[int, Commit], ends: dict[int, int]) -> Lag:
-    """Return what a group with these commits has left of a topic with these ends.
+    """Return the backlog of a group with these commits in a topic with these ends.
 
     A partition without a commit was added since, and is read from its beginning.
     """

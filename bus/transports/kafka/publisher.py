@@ -1,4 +1,4 @@
-"""Sends records and tells within a deadline which of them the cluster holds."""
+"""Sends records and returns within a deadline which of them the cluster holds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Topic:
 
 
 class PublishResult(NamedTuple):
-    """What became of records: whether each is held, and what went wrong with the topic, if anything did."""
+    """The outcome of a publication: whether each record is held, and the topic's error, if there is one."""
 
     held: list[bool]
     trouble: AnyText
@@ -86,14 +86,14 @@ class _Producer:
 class Publisher:
     """Publishes through one producer at a time.
 
-    An idempotent producer of aiokafka never gives a batch up, and cannot go on after a batch that was refused; nor may
-    one go on after the cluster was away, which may have been wiped and now knows other producers by the same number.
-    So a new one takes its place each time; what the old one had under way is unknown, hence not held.
+    An idempotent producer of aiokafka never gives a batch up, and cannot continue after a batch that was refused. Nor
+    may it continue after an outage of the cluster, which may have been wiped and may use its number for another
+    producer. So a new one takes its place each time; the old one's records under way are unknown, hence not held.
 
     Parameters
     ----------
     on_doubt
-        Called when the cluster may be away or the producer has to be replaced.
+        Called when the cluster may be unreachable or the producer has to be replaced.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Publisher:
         return self._producer is None or self._tainted
 
     async def renew(self) -> None:
-        """Put a new producer in the place of the present one, whose calls under way come to their end.
+        """Replace the producer; the old one's calls under way come to their end.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class Publisher:
     async def _deliver(
         self, producer: _Producer, topic: Topic, batches: dict[int, list[_Batch]], held: list[bool]
     ) -> AnyText:
-        """Send batches and mark what is held; return what went wrong."""
+        """Send batches and mark the records that are held; return the error, if any."""
         tasks = {
             self._call_watch.start(_send_in_order(producer, topic, partition, queue, held))
             for partition, queue in batches.items()
@@ -228,7 +228,7 @@ class Publisher:
         return self._judge(producer, topic, [_error(task) for task in tasks])
 
     def _judge(self, producer: _Producer, topic: Topic, ended: Sequence[BaseException | None]) -> AnyText:
-        """Say what went wrong with a topic, and have the producer replaced if it did."""
+        """Return the error of a topic, and have the producer replaced if there is one."""
         failed = next((error for error in ended if error is not None), None)
         if failed is None or producer.lost.done():
             return ""
@@ -279,7 +279,7 @@ def _error(task: asyncio.Task[None]) -> BaseException | None:
 
 
 def _partition(topic: Topic, key: bytes | None, run: int) -> int | None:
-    """Return where a record goes: by its key as every Kafka client has it; None when that partition has no leader."""
+    """Return the partition of a record: by its key as in every Kafka client; None when it has no leader."""
     if key is None:
         return topic.led[run % len(topic.led)] if topic.led else None
     partition = int(murmur2(key) & _POSITIVE) % topic.partitions
@@ -328,6 +328,6 @@ async def _send_in_order(
 
 
 def _look_at(confirmation: asyncio.Future[Any]) -> None:
-    """Look at what nobody may be waiting for any more, so that asyncio does not complain that nobody did."""
+    """Retrieve an exception that no caller may be waiting for any more, so that asyncio does not log it."""
     if not confirmation.cancelled():
         confirmation.exception()

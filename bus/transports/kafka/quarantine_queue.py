@@ -1,4 +1,4 @@
-"""Sets records aside that are no messages, for as long as it takes, while the others go on."""
+"""Sets records aside that are no messages, for as long as it takes, while reading continues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class QuarantineQueue:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Keep what is queued until cancelled."""
+        """Move queued records to the quarantine until cancelled."""
         while True:
             while not self._queue:
                 self._arrived.clear()

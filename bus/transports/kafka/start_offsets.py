@@ -34,12 +34,12 @@ async def has_start(cluster: Cluster, group: Group) -> bool:
 
 
 async def windows(cluster: Cluster, group: Group, assigned: Collection[int], limit: int) -> dict[int, Window]:
-    """Return a window for each assigned partition, at the commit of whoever owned it.
+    """Return a window for each assigned partition, at the commit of its last owner.
 
     Raises
     ------
     NotStarted
-        The group has no commits, and this process knows nothing of the subscription.
+        The group has no commits, and this process has not made the subscription.
     KafkaError, OSError
         The cluster does not answer, or a partition has no leader.
     """

@@ -1,4 +1,4 @@
-"""Keeps the transport up: notices within a moment that the cluster is away or back, and mends what it lost."""
+"""Keeps the transport up: detects within a moment that the cluster is down or back, and restores what it lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFUSED_RETRY: Final = 5.0
 
 
 class Supervision:
-    """What ``KafkaTransport.run`` does."""
+    """Keeps the cluster's connections, topics and figures up (``KafkaTransport.run``)."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class Supervision:
         await self._cluster.close()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, unless somebody wants a look."""
+        """Wait, or return at once when a check is requested."""
         await first_of(self._clock.sleep(seconds), self._wake.wait())
 
     def _make(self, group: asyncio.TaskGroup, ensured: EnsuredDestination) -> None:
-        """Have a destination made that is not, unless somebody is at it or it was refused a moment ago."""
+        """Have a destination made that is not, unless that is under way or it was refused a moment ago."""
         code = ensured.destination.code
         if ensured.is_made or code in self._making or ensured.lock.locked():
             return

@@ -136,7 +136,7 @@ class Topology:
             del self._ensured[code]
 
     def doubt(self) -> None:
-        """Look at everything again, since the cluster was away and may have been wiped."""
+        """Check everything again, since the cluster was down and may have been wiped."""
         for ensured in self._ensured.values():
             ensured.doubt()
 

@@ -82,7 +82,7 @@ class KafkaTransport:
         await self._topology.make(ensured)
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's group; the topic stays, and what it holds goes with its retention."""
+        """Delete a subscription's group; the topic stays, and its records expire with its retention."""
         self._topology.forget(destination, subscription)
         for consumer in self._of(destination, subscription):
             await consumer.close()
@@ -126,7 +126,7 @@ class KafkaTransport:
         return consumer
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what each subscription has not committed yet, as of a moment ago."""
+        """Return the uncommitted records of each subscription, as of a moment ago."""
         return self._lags.lags() if self._supervision.answers else None
 
     def progress(self) -> dict[tuple[str, str], Progress]:

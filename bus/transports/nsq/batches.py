@@ -33,7 +33,7 @@ def split(sizes: Mapping[int, int], limits: Limits) -> list[list[int]]:
 
 
 def tell_too_large(topic: str, ids: Mapping[int, str], sizes: Mapping[int, int], limits: Limits) -> None:
-    """Log which messages an nsqd does not take for their size in bytes, and what to do."""
+    """Log the messages that are too large for an nsqd, and what to do."""
     for index, size in sizes.items():
         if limits.message and size > limits.message:
             _log.warning(

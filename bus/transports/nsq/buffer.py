@@ -1,4 +1,4 @@
-"""One nsqd's or partition's end of a consumer: its connection, and what is in flight over it."""
+"""A consumer's connection to one nsqd or partition, and the messages in flight over it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LATE: Final = 1000
 
 
 class State(enum.Enum):
-    """Where a message is: in the consumer's buffer, with whoever received it, or with nobody here."""
+    """The state of a message: in the consumer's buffer, with a receiver, or no longer held here."""
 
     WAITING = enum.auto()
     TAKEN = enum.auto()
@@ -85,7 +85,7 @@ class Owner(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has asked for messages for a while."""
+        """Whether no receiver has asked for messages for a while."""
         ...
 
     def arrived(self, messages: list[InFlightMessage]) -> None:
@@ -102,7 +102,7 @@ class Owner(Protocol):
 
 
 class NodeBuffer:
-    """Subscribes at one nsqd or partition, and again for ever; keeps the messages in flight from timing out.
+    """Subscribes at one nsqd or partition, and retries without end; keeps the messages in flight from timing out.
 
     A partition that another nsqd leads by now is the same one: what is held of it stays. A message that nsqd delivers
     again while its receiver still holds it is not handed out a second time: finishing it then counts for the new
@@ -111,7 +111,7 @@ class NodeBuffer:
     Attributes
     ----------
     refusal
-        Why nsqd does not let it subscribe; empty when it does, or is away.
+        Why nsqd refuses the subscription; empty when it accepts it, or is unreachable.
     """
 
     def __init__(self, source: Source, lane: Lane, owner: Owner, dependencies: Dependencies) -> None:
@@ -137,7 +137,7 @@ class NodeBuffer:
 
     @property
     def source(self) -> Source:
-        """Where it reads."""
+        """The nsqd or partition that it reads."""
         return self._source
 
     @property
@@ -152,12 +152,12 @@ class NodeBuffer:
 
     @property
     def active(self) -> bool:
-        """Whether messages came lately, or the connection is new."""
+        """Whether recent messages came, or the connection is new."""
         return self._clock.monotonic() < self._active_until
 
     @property
     def load(self) -> Load:
-        """What counts for its share of messages in flight."""
+        """The figures for its share of messages in flight."""
         most = self._connection.agreed.max_rdy_count if self._connection is not None else 0
         return Load(len(self._held), self.active, most)
 
@@ -167,7 +167,7 @@ class NodeBuffer:
         return len(self._held) >= self._allowed
 
     async def run(self) -> None:
-        """Subscribe for ever."""
+        """Keep the subscription up until the consumer leaves."""
         backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
         while not self._leaving:
             fault = await self._live(backoff)
@@ -178,7 +178,7 @@ class NodeBuffer:
             await self._pause(backoff)
 
     def turn(self, source: Source) -> None:
-        """Subscribe to the same partition where it is now; what was received stays with its receiver."""
+        """Subscribe to the same partition at its present leader; received messages stay with their receiver."""
         if source == self._source:
             return
         self._source = source
@@ -250,7 +250,7 @@ class NodeBuffer:
         return False
 
     def take_back(self, held: InFlightMessage) -> bool:
-        """Let a message that was taken wait again; False when it is somebody else's by now."""
+        """Return a taken message to the buffer; False when another receiver has it by now."""
         if held.connection is self._connection:
             held.state = State.WAITING
             return True
@@ -258,18 +258,18 @@ class NodeBuffer:
         return False
 
     def finish(self, messages: list[InFlightMessage]) -> None:
-        """Finish messages; those whose connection is gone, when they come again."""
+        """Finish messages; those whose connection is lost are finished when they come again."""
         for held in self._end(messages, commands.fin):
             self._finished[held.id] = held.payload[:_STAMP]
             if len(self._finished) > _MOST_FINISHED:
                 del self._finished[next(iter(self._finished))]
 
     def give_back(self, messages: list[InFlightMessage]) -> None:
-        """Have nsqd deliver messages again, to whoever is ready."""
+        """Have nsqd deliver messages again, to any consumer that is ready."""
         self._end(messages, commands.req)
 
     def _end(self, messages: list[InFlightMessage], command: Callable[[bytes], bytes]) -> list[InFlightMessage]:
-        """Tell nsqd how messages end; return those of which it cannot be told, for their connection is gone."""
+        """Send nsqd the outcomes of messages; return those whose outcome cannot be sent on a lost connection."""
         ended = [held for held in messages if self._forget(held)]
         connection = self._connection if self._connection is not None and self._connection.alive else None
         mine = [held for held in ended if held.connection is connection]
@@ -343,7 +343,7 @@ class NodeBuffer:
                 self._owner.reconsider()
 
     def _unfinished(self, connection: Connection, payloads: list[bytes]) -> list[bytes]:
-        """Finish what was finished while there was no connection, and return the rest."""
+        """Finish messages that were finished while there was no connection, and return the rest."""
         left: list[bytes] = []
         for payload in payloads:
             message_id = read_message(payload)[2]
@@ -371,7 +371,7 @@ class NodeBuffer:
         self._owner.reconsider()
 
     def _unlink(self) -> None:
-        """Drop what waits here: nsqd delivers it again. What was received stays with its receiver."""
+        """Drop waiting messages: nsqd delivers them again. Received messages stay with their receiver."""
         if self._connection is not None:
             self._connection = None
             for held in [held for held in self._held.values() if held.state is State.WAITING]:
@@ -379,7 +379,7 @@ class NodeBuffer:
             self._owner.reconsider()
 
     async def _tend(self, connection: Connection) -> None:
-        """Touch what is held for long; give back what nobody asks for."""
+        """Touch messages that are held for long; return those that no receiver asks for."""
         pause = connection.agreed.msg_timeout / _MS / _TOUCHES
         oldest = connection.agreed.max_msg_timeout / _MS - 2 * pause
         while True:

@@ -1,4 +1,4 @@
-"""All nsqds that the transport knows, and what they hold together."""
+"""All nsqds of the transport, and the messages that they hold together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JITTER: Final = 0.2
 
 
 class Cluster:
-    """The nsqds of the settings, or else all that the nsqlookupds know; and others that have one of our topics.
+    """The nsqds of the settings, or else all that the nsqlookupds list; and others that have one of our topics.
 
     One that was found stays as long as its connection does, whatever the nsqlookupds say.
 
@@ -32,7 +32,7 @@ class Cluster:
     changed
         Called when nsqds, or their topics, may have come or gone.
     told
-        Hears of the figures of nsqds of the fork.
+        Called with the figures of nsqds of the fork.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Cluster:
         return self._led.get(address, {}).get(topic, frozenset())
 
     def may_lead(self, address: Address) -> bool:
-        """Whether an nsqd leads partitions, or no nsqlookupd has been asked yet what it is."""
+        """Whether an nsqd leads partitions, or may do so since no nsqlookupd has been asked about it yet."""
         found = self._lookup.nodes.get(address)
         return found.is_fork if found is not None else not self._asked.is_set()
 
@@ -115,11 +115,11 @@ class Cluster:
             return
 
     async def forget(self, lane: Lane) -> None:
-        """Have the nsqlookupds know a channel no more."""
+        """Delete a channel from the nsqlookupds."""
         await self._lookup.forget(lane)
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what those that answer hold for each demanded channel; None when none answers."""
+        """Return the messages of each demanded channel on the nsqds that answer; None when none answers."""
         answering = [readings for node in self._nodes.values() if (readings := node.readings())]
         if not answering:
             return None
@@ -132,7 +132,7 @@ class Cluster:
         return {(lane.topic, lane.channel): found for lane, found in looked.items()}
 
     def held(self) -> dict[tuple[str, str], HeldMessages]:
-        """Return what the demanded channels of nsqds that are not of the fork hold."""
+        """Return the messages of the demanded channels on nsqds that are not of the fork."""
         newest = [found[-1] for node in self._nodes.values() if (found := node.readings())]
         return {
             (lane.topic, lane.channel): _together(
@@ -188,7 +188,7 @@ class Cluster:
         return wanted
 
     def _aliases(self) -> set[Address]:
-        """Return the names by which nsqlookupds know nsqds that the settings name otherwise."""
+        """Return the names under which nsqlookupds list nsqds that the settings name otherwise."""
         told = {address.tcp for address in self._config.nsqd}
         announced = {node.announced for address, node in self._nodes.items() if address in told}
         return {address for address in announced if address is not None} - told
@@ -208,7 +208,7 @@ class Cluster:
         self._tasks.pop(address).cancel()
 
     def _hear(self, address: Address, reading: ChannelDepths) -> None:
-        """Take the figures of an nsqd of the fork, and have consumers follow what it leads."""
+        """Store the figures of an nsqd of the fork, and have consumers follow the partitions that it leads."""
         self._told(address, reading)
         if self._led.get(address) != reading.led:
             self._led[address] = reading.led

@@ -25,7 +25,7 @@ class Address(NamedTuple):
 
 
 class NsqdAddress(NamedTuple):
-    """Where an nsqd listens; ``http`` is the port of its HTTP API, None when it is not told."""
+    """The address of an nsqd; ``http`` is the port of its HTTP API, None when it is not configured."""
 
     tcp: Address
     http: int | None = None
@@ -45,7 +45,7 @@ class NsqConfig(NamedTuple):
     Attributes
     ----------
     nsqd
-        Where to publish; empty: to every nsqd that an nsqlookupd knows. At least one of the two must be given.
+        Where to publish; empty: to every nsqd that an nsqlookupd lists. At least one of the two must be given.
     lookupd
         HTTP addresses of the nsqlookupds.
     tls
@@ -55,7 +55,7 @@ class NsqConfig(NamedTuple):
     timeout
         Of one attempt: to connect, to publish a batch, to ask over HTTP.
     heartbeat
-        How often nsqd is to be heard of; one that is silent for more than twice as long is given up.
+        Seconds between two heartbeats of nsqd; one that is silent for more than twice as long is given up.
     msg_timeout
         After how long nsqd delivers again what a dispatcher that died held; a live one extends it.
     max_in_flight

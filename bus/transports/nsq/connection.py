@@ -76,11 +76,11 @@ class Connection(asyncio.Protocol):
         return self._why is None and not self._lost.done()
 
     async def lost(self) -> NsqFault:
-        """Wait until the connection is gone, and return why."""
+        """Wait until the connection is lost, and return why."""
         return await asyncio.shield(self._lost)
 
     def send(self, command: bytes) -> None:
-        """Send a command that has no answer; no effect on a connection that is gone."""
+        """Send a command that has no answer; no effect on a lost connection."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(command)
@@ -103,13 +103,13 @@ class Connection(asyncio.Protocol):
         return answer
 
     def give_up(self, why: NsqFault) -> None:
-        """End the connection at once; what was asked stays unknown."""
+        """End the connection at once; the outcome of unanswered commands stays unknown."""
         if self._why is None:
             self._why = why
             self._transport.abort()
 
     def end(self, why: NsqFault) -> None:
-        """Send what was said, and end the connection, after a moment at the latest."""
+        """Send buffered commands, and end the connection, after a moment at the latest."""
         if self.alive:
             self._flush()
             self._why = why
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(_CLOSING, self._transport.abort)
 
     async def close(self) -> None:
-        """Send what was said, end the connection, and wait a moment until it is gone."""
+        """Send buffered commands, end the connection, and wait a moment until it is closed."""
         self.end(ConnectionLost(localized("the connection to {address} was closed here", address=str(self.address))))
         try:
             await asyncio.wait([self._lost], timeout=_CLOSING)
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
             self._hand_over(messages)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits."""
+        """Report the loss to all waiting callers."""
         if self._timer is not None:
             self._timer.cancel()
         if self._why is None:
@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
             encrypted = await self._loop.start_tls(self._transport, self, context, server_hostname=self.address.host)
         except BaseException as error:
             ready.cancel()
-            self.connection_lost(None)  # the loop tells only its TLS layer
+            self.connection_lost(None)  # the loop reports it to its TLS layer only
             if isinstance(error, ssl.SSLError):
                 raise PermissionRefused(
                     localized(
@@ -303,11 +303,11 @@ async def connect(address: Address, config: NsqConfig, *, is_extended: bool = Fa
     Raises
     ------
     Disconnected
-        Nobody answers, or not within ``config.timeout``.
+        No process answers, or not within ``config.timeout``.
     Denied
         Certificate, secret or features do not match.
     NotNsq
-        Somebody else listens there.
+        Another service accepts connections there.
     """
     loop = asyncio.get_running_loop()
     connection: Connection | None = None

@@ -36,9 +36,9 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 class NsqConsumer:
     """Receives from all nsqds of a topic at once, as much as it is asked for.
 
-    As many messages are in flight as the receiver holds and asks for, shared out over the connections. When nobody
-    asks any more, what waits here goes back, so that another dispatcher gets it. Whoever gives messages back again and
-    again without finishing any waits longer each time.
+    As many messages are in flight as the receiver holds and asks for, shared out over the connections. When no receiver
+    asks any more, buffered messages go back, so that another dispatcher gets them. A receiver that gives messages back
+    again and again without finishing any waits longer each time.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class NsqConsumer:
             self._asked = self._clock.monotonic()
 
     def ack(self, incoming: Sequence[IncomingMessage]) -> None:
-        """Finish messages; what nsqd has given up waiting for comes again, here or elsewhere.
+        """Finish messages; those that timed out at nsqd come again, here or at another consumer.
 
         What comes again here since its connection was gone is finished then, and not handed out.
         """
@@ -100,7 +100,7 @@ class NsqConsumer:
             self._pace.succeed()
 
     def release(self, incoming: Sequence[IncomingMessage]) -> None:
-        """Put messages in front of what waits here; when nobody asks for them, they go back to nsqd."""
+        """Put messages in front of the buffered ones; when no receiver asks for them, they go back to nsqd."""
         released = [held for held in self._let_go(incoming) if held.buffer.take_back(held)]
         self._waiting.extendleft(reversed(released))
         if released:
@@ -111,7 +111,7 @@ class NsqConsumer:
             self._arrival.set()
 
     async def close(self) -> None:
-        """Give back what is held, in the order in which it came, and leave; waits for one time-out at most."""
+        """Give back held messages in order of arrival, and leave; waits for one time-out at most."""
         self._on_closed(self)
         self._spawn = None
         if self._setting_aside is not None:
@@ -151,7 +151,7 @@ class NsqConsumer:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has asked for messages for a while."""
+        """Whether no receiver has asked for messages for a while."""
         return not self._asking and self._clock.monotonic() - self._asked >= _IDLE_AFTER
 
     def arrived(self, messages: list[InFlightMessage]) -> None:

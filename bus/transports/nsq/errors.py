@@ -25,15 +25,15 @@ class NsqFault(Exception):
 
 
 class NotNsq(NsqFault):
-    """The peer speaks something else, or a newer protocol."""
+    """The peer uses another protocol, or a newer version."""
 
 
 class ConnectionLost(NsqFault):
-    """There is no connection; whether what was asked took effect is unknown."""
+    """There is no connection; whether the command took effect is unknown."""
 
 
 class PermissionRefused(NsqFault):
-    """The peer refuses us, or we refuse it; somebody has to change a setting."""
+    """The peer refuses us, or we refuse it; a setting has to be changed."""
 
 
 class ErrorFrame(NsqFault):

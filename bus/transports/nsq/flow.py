@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Load(NamedTuple):
-    """One connection: messages in flight over it, whether any came lately, the most that its nsqd allows."""
+    """One connection: messages in flight over it, whether any came recently, the most that its nsqd allows."""
 
     in_flight: int
     active: bool
@@ -17,9 +17,9 @@ class Load(NamedTuple):
 def share(total: int, loads: Sequence[Load]) -> list[int]:
     """Share out ``total`` messages in flight, and return how many each connection may have.
 
-    What is in flight stays; the rest goes evenly to the connections over which messages came lately. While there is a
+    Messages in flight stay; the rest goes evenly to the connections with recent messages. While there is a
     rest, every connection may get one more, and every connection may have one, also where that is more than ``total``
-    in all: one that may get none would be an nsqd whose messages wait for ever.
+    in all: an nsqd whose connection may get none would never deliver its messages.
     """
     if not total or not loads:
         return [0] * len(loads)
@@ -34,12 +34,12 @@ def share(total: int, loads: Sequence[Load]) -> list[int]:
 
 
 class Demand:
-    """How many messages a consumer wants in flight, from what it is asked for.
+    """The number of messages that a consumer wants in flight, from the requests to it.
 
     Parameters
     ----------
     most
-        The bound whatever it is asked for.
+        The bound, whatever is requested.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class Demand:
 
     @property
     def total(self) -> int:
-        """Messages in flight: held by whoever asks, and to be received."""
+        """Messages in flight: those that receivers hold, and those still to be received."""
         return 0 if self.resting else self._wanted
 
     def ask(self, limit: int, held: int) -> bool:
-        """Note that somebody who holds ``held`` wants ``limit`` more; whether ``total`` changed.
+        """Note that a receiver that holds ``held`` messages wants ``limit`` more; return whether ``total`` changed.
 
         It grows at once, and shrinks when it is more than twice what is wanted.
         """

@@ -14,8 +14,8 @@ from bus.transports.nsq.topology import Lane
 class ChannelDepths(NamedTuple):
     """Figures of one moment: when they were asked for (monotonic), and the messages of each channel.
 
-    ``led`` has the partitions that an nsqd of the fork leads; ``channels`` is what else is told of a channel by one
-    that is not of the fork.
+    ``led`` has the partitions that an nsqd of the fork leads; ``channels`` has the other figures of a channel from an
+    nsqd that is not of the fork.
     """
 
     asked: float
@@ -26,7 +26,7 @@ class ChannelDepths(NamedTuple):
 
 
 def reading_of(stats: Sequence[TopicStats], asked: float) -> ChannelDepths:
-    """Return an nsqd's figures: what waits in a topic will be in each of its channels.
+    """Return an nsqd's figures; messages that wait in a topic count for each of its channels.
 
     A channel of the fork is a position in the log of a partition, and what is in flight or put off is not finished
     there: its depth is all. It is counted where the partition is led.

@@ -25,7 +25,7 @@ class FoundNode(NamedTuple):
 
 
 class Lookup:
-    """The union of what the nsqlookupds answer; one that is away does not matter.
+    """The union of the nsqlookupds' answers; one that is unreachable does not matter.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Lookup:
             self.nodes = _union(good)
 
     async def forget(self, lane: Lane) -> None:
-        """Have those that answer know a channel no more: an nsqd would make it again with its topic."""
+        """Delete a channel from the nsqlookupds that answer: an nsqd would make it again with its topic."""
         await asyncio.gather(*(self._forget(address, lane) for address in self.troubles))
 
     async def _forget(self, address: Address, lane: Lane) -> None:

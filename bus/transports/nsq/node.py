@@ -1,4 +1,4 @@
-"""One nsqd: a connection to publish on, the channels that are there, and what they hold."""
+"""One nsqd: a connection to publish on, its channels, and their depths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORBIDDING: Final = frozenset({"E_UNAUTHORIZED", "E_AUTH_FAILED", "E_AUTH_FIRST
 
 
 class Dependencies(NamedTuple):
-    """What all parts of one transport share."""
+    """The objects that all parts of one transport share."""
 
     config: NsqConfig
     http: NsqHttp
@@ -43,10 +43,10 @@ class Dependencies(NamedTuple):
 
 
 class Nsqd:
-    """Stays connected for ever, and knows which of the demanded channels are there, as of this connection.
+    """Keeps one nsqd connected, and tracks which of the demanded channels exist, as of this connection.
 
-    Nothing is published to a topic before all its channels are there, so that none of them misses a message. What
-    is known is forgotten with the connection: the nsqd that comes back may be an empty one.
+    Nothing is published to a topic before all its channels exist, so that none of them misses a message. The state is
+    dropped with the connection: the nsqd that comes back may be an empty one.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class Nsqd:
     is_fork
         It keeps partitions of topics: their channels are no matter of one nsqd.
     find_http
-        Gives the port of its HTTP API as far as others know it.
+        Returns the port of its HTTP API as far as other sources list it.
     told
-        Hears of each of its figures, where it is one of the fork.
+        Called with each of its figures, where it is one of the fork.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Nsqd:
 
     @property
     def limits(self) -> Limits:
-        """What it takes, as it said when the connection began."""
+        """The limits of the nsqd, as of the beginning of the connection."""
         return self._limits
 
     def ready(self, topic: str) -> bool:
-        """Whether what is published to a topic now is held for all its channels."""
+        """Whether a message that is published to a topic now is held for all its channels."""
         return (
             self.connected
             and self._topology.channels(topic) <= self._there.get(topic, set())
@@ -112,7 +112,7 @@ class Nsqd:
         )
 
     def has(self, topic: str) -> bool:
-        """Whether the topic is there, as it said lately."""
+        """Whether the topic exists, according to the nsqd's last answer."""
         return topic in self._there
 
     def readings(self) -> tuple[ChannelDepths, ...]:
@@ -121,7 +121,7 @@ class Nsqd:
         return self._readings if self._readings and self._readings[-1].asked >= stale else ()
 
     async def run(self) -> None:
-        """Connect, and connect again for ever."""
+        """Connect, and reconnect without end."""
         backoff = Backoff(FIRST_BACKOFF, LONGEST_BACKOFF, self._noise)
         while True:
             fault = await self._live(backoff)
@@ -133,7 +133,7 @@ class Nsqd:
             await self._clock.sleep(backoff.fail())
 
     async def _live(self, backoff: Backoff) -> NsqFault:
-        """Connect and stay connected; return what ended it."""
+        """Connect and stay connected; return the fault that ended it."""
         connection: Connection | None = None
         try:
             # First the connection, then the questions: as long as it lasts, the answers are of the same process.

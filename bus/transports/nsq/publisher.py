@@ -19,7 +19,7 @@ _TRIES: Final = 2
 
 
 class Publisher:
-    """Gives each batch to one nsqd, to another one each time; what one does not confirm goes to the next.
+    """Gives each batch to one nsqd, to another one each time; unconfirmed messages are sent to the next one.
 
     Topics with partitions are published to partition by partition.
     """
@@ -70,7 +70,7 @@ class Publisher:
         tell_too_large(topic, {index: batch[index].message.id for index in left}, left, limits)
 
     async def _try(self, node: Nsqd, topic: str, bodies: dict[int, bytes]) -> list[int]:
-        """Publish at one nsqd and return what it confirmed."""
+        """Publish at one nsqd and return the messages that it confirmed."""
         parts = split({index: len(body) for index, body in bodies.items()}, node.limits)
         self._topology.publishing(topic, self._clock.monotonic())
         answers = await node.publish(topic, [[bodies[index] for index in part] for part in parts])

@@ -12,7 +12,7 @@ _NS_IN_MS: Final = 1_000_000
 
 
 def receipt_of(held: InFlightMessage) -> Receipt:
-    """Return which nsqd sent a message, from which partition, and what was in its frame."""
+    """Return the nsqd and the partition that a message came from, and the fields of its frame."""
     published, _, message_id = read_message(held.payload)
     server, at = str(held.source.address), published // _NS_IN_MS
     if held.source.partition is None:

@@ -15,7 +15,7 @@ Place = tuple[Address | None, int | None]
 
 
 class Source(NamedTuple):
-    """An nsqd, or a partition where it is led now.
+    """An nsqd, or a partition at its present leader.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """What stays the same when another nsqd leads the partition."""
+        """The part that stays the same when another nsqd leads the partition."""
         return (None if self.partition is not None and not self.is_fixed else self.address), self.partition
 
     @property

@@ -15,7 +15,7 @@ class Lane(NamedTuple):
 
 
 class Topology:
-    """What was ensured here, and when it was last published to."""
+    """The channels that were ensured here, and the time of the last publication to each topic."""
 
     def __init__(self) -> None:
         self._channels: dict[str, set[str]] = {}

@@ -1,10 +1,10 @@
 """NSQ as a transport: a topic for each destination, a channel for each subscription.
 
-What an nsqd confirmed is held by that one process. It should run with ``--mem-queue-size=0``, so that messages wait on
-its disk; what is in flight or waits to be sent again is in its memory even then, and what it has not synced (2 s by
-default, ``--sync-timeout``) it may not find again. An nsqd that is killed can lose all of that, and with its machine
-everything. So NSQ is never the only copy: the store has each message with its expected deliveries, and those that no
-transport holds any more are found there and compensated.
+A message that an nsqd confirmed is held by that one process. It should run with ``--mem-queue-size=0``, so that
+messages wait on its disk; messages in flight or waiting to be sent again are in its memory even then, and those not
+synced yet (2 s by default, ``--sync-timeout``) may be lost in a crash. An nsqd that is killed can lose all of these,
+and an nsqd whose machine is lost loses everything. So NSQ is never the only copy: the store has each message with its
+expected deliveries, and those that no transport holds any more are found there and compensated.
 
 Bodies travel with the bus's own envelope, which makes them some hundred bytes larger; nsqd's ``--max-msg-size``
 (1 MiB by default) must be larger than the largest message.
@@ -119,9 +119,9 @@ class NsqTransport:
             raise refused
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete the channel, not the topic; an nsqd that is away does so when it is back.
+        """Delete the channel, not the topic; an nsqd that is unreachable does so when it is back.
 
-        So does the one that leads a partition.
+        The same holds for an nsqd that leads a partition.
         """
         try:
             lane = Lane(topic_of(destination), channel_of(subscription))
@@ -138,7 +138,7 @@ class NsqTransport:
             raise self._away()
 
     async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
-        """Publish a destination's messages to one nsqd, and what that one does not confirm to others.
+        """Publish a destination's messages to one nsqd, and unconfirmed ones to others.
 
         Waits for three time-outs at most.
         """
@@ -155,9 +155,9 @@ class NsqTransport:
         return consumer
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the nsqds that answer hold; how old that is NSQ does not tell.
+        """Return the messages that the reachable nsqds hold; NSQ does not report their age.
 
-        Of a partition that nobody says to lead, or that takes no messages, nobody knows that it is empty.
+        A partition without a known leader, or that accepts no messages, cannot be taken for empty.
         """
         found = self._cluster.lags()
         if found is None:
@@ -166,11 +166,11 @@ class NsqTransport:
         return {lane: Lag(max(lag.records, 1), 0) if lane[0] in hidden else lag for lane, lag in found.items()}
 
     def progress(self) -> dict[tuple[str, str], Progress]:
-        """Return how the channels of nsqds are read that are not of the fork, whose figures do not tell."""
+        """Return how the channels of stock nsqds are read; figures of the fork's nsqds do not show it."""
         return self._cluster.progress()
 
     def held(self) -> dict[tuple[str, str], HeldMessages]:
-        """Return what waits in channels, is in flight, and is put off."""
+        """Return the messages of channels that wait, are in flight, and are deferred."""
         return self._cluster.held()
 
     def conditions(self) -> dict[str, AnyText]:
@@ -181,7 +181,7 @@ class NsqTransport:
         return found
 
     async def close(self) -> None:
-        """Close what is left."""
+        """Close the remaining connections."""
         for consumer in list(self._consumers):
             await consumer.close()
         await self._partitions.close()
@@ -244,7 +244,7 @@ class NsqTransport:
                 self._connect(consumer)
 
     def _follow_route(self, topic: str) -> None:
-        """Have consumers and publishers find a topic whose partitions are elsewhere."""
+        """Have consumers and publishers find a topic whose partitions have moved."""
         self._partitions.follow(topic)
         self._follow_one(topic)
 
@@ -252,7 +252,7 @@ class NsqTransport:
         return {consumer.lane.topic for consumer in self._consumers}
 
     def _connect(self, consumer: NsqConsumer) -> None:
-        """Have a consumer connected where its topic is; a connection for a removed channel would make it anew."""
+        """Have a consumer connected to its topic; a connection for a removed channel would make it again."""
         if self._group is not None:
             removed = consumer.lane in self._removed
             consumer.follow([] if removed else self._sources(consumer.lane.topic), self._group.create_task)

@@ -21,14 +21,14 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Address(NamedTuple):
-    """One address of one of a cluster's hosts; the name is what its certificate is checked against."""
+    """One address of one of a cluster's hosts; its certificate is checked against the name."""
 
     name: str
     ip: str
     port: int
 
     def __str__(self) -> str:
-        """Show the name, and the address where it says more."""
+        """Show the name, and the address where it differs."""
         return f"{self.name}:{self.port}" if self.name == self.ip else f"{self.name}:{self.port} ({self.ip})"
 
 
@@ -39,7 +39,7 @@ async def system_lookup(name: str, port: int) -> Sequence[str]:
 
 
 class Addresses:
-    """The addresses of several hosts, in an order that spreads load and puts those that failed lately last.
+    """The addresses of several hosts, in an order that spreads load and puts recently failed ones last.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Addresses:
         self._bad_until: dict[Address, float] = {}
 
     async def candidates(self) -> list[Address]:
-        """Look every host up anew and return all addresses in the order to try them; empty when none has any."""
+        """Look every host up again and return all addresses in the order to try them; empty when none has any."""
         answers = await asyncio.gather(*(self._resolve(host) for host in self._hosts))
         found = dict.fromkeys(address for answer in answers for address in answer)
         now = self._clock.monotonic()

@@ -73,7 +73,7 @@ class Buffer:
         self.filled.set()
 
     def take(self, limit: int) -> list[HeldDelivery]:
-        """Hand out up to ``limit`` messages, what was given back first."""
+        """Hand out up to ``limit`` messages, returned ones first."""
         taken = [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
         for entry in taken:
             entry.state = State.HELD
@@ -105,7 +105,7 @@ class Buffer:
             self.filled.set()
 
     def withdraw(self, source: Source) -> list[int]:
-        """Remove what a source fetched and nobody took; return its tags."""
+        """Remove the messages that a source fetched and no receiver took; return their tags."""
         gone = [entry for entry in self._ready if entry.source is source]
         self._ready = deque(entry for entry in self._ready if entry.source is not source)
         for entry in gone:
@@ -115,7 +115,7 @@ class Buffer:
         return [entry.tag for entry in gone]
 
     def lose(self, source: Source) -> None:
-        """Note that a source's channel is gone, and with it all that it delivered."""
+        """Note that a source's channel is lost, and with it all that it delivered."""
         self.withdraw(source)
         for entry in [entry for entry in self._taken if entry.source is source]:
             del self._taken[entry]
@@ -123,7 +123,7 @@ class Buffer:
             self._lost[source, entry.message.id] = entry
 
     def oldest(self, source: Source) -> int | None:
-        """Return the smallest ``received_at`` of what a source's queue counts as delivered; None for nothing."""
+        """Return the smallest ``received_at`` of the messages delivered by a source's queue; None for none."""
         mine = (entry for group in (self._ready, self._taken) for entry in group if entry.source is source)
         return min((entry.message.received_at for entry in mine), default=None)
 

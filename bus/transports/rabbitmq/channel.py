@@ -1,4 +1,4 @@
-"""One consumer on one channel, until it is gone."""
+"""One consumer on one channel, until the channel is lost."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ConsumerChannel:
 
     @property
     def has_room(self) -> bool:
-        """Whether the broker would deliver what waits."""
+        """Whether the broker would deliver a waiting message."""
         return self._settling.outstanding < self.prefetch
 
     @property
@@ -102,7 +102,7 @@ class ConsumerChannel:
         self.prefetch = prefetch
 
     async def pause(self) -> None:
-        """Have the broker deliver no more; what it delivered may still be acked. Raises as ``consume`` does."""
+        """Stop delivery; delivered messages may still be acked. Raises as ``consume`` does."""
         if not self._consumer:
             return
         self.prefetch = 0
@@ -144,7 +144,7 @@ class ConsumerChannel:
         self._changed()
 
     async def close(self) -> None:
-        """Ack what is finished and give all else back, as far as the broker answers; does nothing the second time."""
+        """Ack finished messages and give all others back, if the broker answers; does nothing the second time."""
         self.end("closed")
         if not self._channel.is_closed:
             with suppress(TransportError):
@@ -154,10 +154,10 @@ class ConsumerChannel:
             await self._channel.close()
 
     async def leave(self) -> None:
-        """Ack what is finished, and have all else back in the queue before another consumer gets anything.
+        """Ack finished messages, and have all others back in the queue before another consumer gets anything.
 
-        A consumer that is cancelled makes room for the next one while it still has what was delivered to it, which
-        would pass that by: so this one ends with its channel. Does nothing the second time.
+        A consumer that is cancelled lets the next one start while it still has messages that were delivered to it, and
+        these would be overtaken: so this one ends with its channel. Does nothing the second time.
         """
         self.end("closed")
         if not self._channel.is_closed:

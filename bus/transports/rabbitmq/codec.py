@@ -71,7 +71,7 @@ def headers_of(delivered: DeliveredMessage) -> Mapping[str, object]:
 
 
 def described(delivered: DeliveredMessage) -> dict[str, str]:
-    """Return the headers and properties of a message of somebody else as text."""
+    """Return the headers and properties of a foreign message as text."""
     shown = {str(name): _text(value) for name, value in headers_of(delivered).items()}
     for name, value in delivered.header.properties:
         if value is not None and name != "headers":

@@ -56,7 +56,7 @@ class Patience(NamedTuple):
     Attributes
     ----------
     heartbeat
-        A broker gives up a connection on which it heard nothing for two to three times as long.
+        A broker gives up a connection on which it received nothing for two to three times as long.
     connect
         One attempt at one address, from the first packet to the open connection.
     answer
@@ -81,9 +81,9 @@ class Patience(NamedTuple):
         Publishing leaves a cluster after so many batches in a row of which nothing was confirmed.
     spared
         A destination of which nothing was confirmed is not tried again on that cluster for so long; up to 12 times as
-        long when that goes on.
+        long when that continues.
     forget_after
-        What a cluster that is away was last known to hold is taken for true for so long.
+        How long the last known backlog of an unreachable cluster is taken for true.
     """
 
     heartbeat: int = 10

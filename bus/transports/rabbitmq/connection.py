@@ -1,4 +1,4 @@
-"""A connection that is rebuilt for ever."""
+"""A connection that is rebuilt without end."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Connection:
 
     @property
     def trouble(self) -> TransportError | None:
-        """What is wrong with it; None while it is up."""
+        """The error of the connection; None while it is up."""
         return None if self.session is not None else self._trouble
 
     @property
@@ -75,7 +75,7 @@ class Connection:
         return session if session is not None and not session.lost.is_set() else None
 
     async def up(self) -> Session:
-        """Wait until the connection is up, for ever."""
+        """Wait until the connection is up, without a time limit."""
         while (session := self.session) is None:
             self._is_up.clear()
             await self._is_up.wait()
@@ -87,7 +87,7 @@ class Connection:
         Raises
         ------
         TransportError
-            It is away, and why.
+            It is down, and why.
         """
         if not self._was_tried.is_set():
             try:
@@ -100,7 +100,7 @@ class Connection:
         return session
 
     async def run(self) -> None:
-        """Connect, and connect again, until cancelled; what is up then stays so until ``close``."""
+        """Connect, and reconnect, until cancelled; an open connection then stays so until ``close``."""
         while True:
             try:
                 session = self.session or await self._connect()
@@ -123,7 +123,7 @@ class Connection:
         Raises
         ------
         TransportError
-            What the last one said, or the first that refused us, since that tells more.
+            The error of the last one, or of the first that refused us, which is more specific.
         """
         candidates = await self._addresses.candidates()
         troubles: list[TransportError] = []

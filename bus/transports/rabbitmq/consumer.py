@@ -78,7 +78,7 @@ class RabbitmqConsumer:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def rest_after(self, seconds: float) -> None:
-        """Give back what was fetched ahead when nobody has read for so long."""
+        """Give back messages fetched ahead when none was requested for so long."""
         if not self._readers and self._clock.monotonic() - self._read_at > seconds:
             for feed in self.feeds:
                 feed.rest()

@@ -31,7 +31,7 @@ _CREDENTIALS: Final = localized("check user and password in the cluster's URL")
 _PERMISSION: Final = localized("give the user configure, write and read permission on the virtual host")
 _NOT_RABBITMQ: Final = localized("check host and port: it must be a RabbitMQ that speaks AMQP 0-9-1")
 
-# What the broker refuses for good, and what to do about it.
+# What the broker refuses permanently, and what to do about it.
 REFUSALS: Final[dict[type[BaseException], LocalizedText]] = {
     AuthenticationError: _CREDENTIALS,
     ProbableAuthenticationError: _CREDENTIALS,
@@ -69,7 +69,7 @@ def translated(error: BaseException, doing: AnyText) -> TransportError:
 
 @contextmanager
 def answering(doing: AnyText) -> Iterator[None]:
-    """Turn what the client library raises inside into ``TransportError``; a deadline belongs inside as well.
+    """Raise errors of the client library as ``TransportError``; a deadline belongs inside as well.
 
     The library ends calls with ``CancelledError`` when their connection closes, and lets the loss of a connection, or
     an answer that came at the same moment, take the place of a cancellation. So this task's own count of

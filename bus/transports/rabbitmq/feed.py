@@ -86,7 +86,7 @@ class Feed:
             self._wake.set()
 
     def rest(self) -> None:
-        """Return to the queue what was fetched ahead, until somebody asks again."""
+        """Return to the queue the messages fetched ahead, until messages are requested again."""
         if self._is_wanted:
             self._is_wanted = False
             self._wake.set()
@@ -105,16 +105,16 @@ class Feed:
 
     @property
     def is_reading(self) -> bool:
-        """Whether the broker should deliver to it what waits."""
+        """Whether the broker should deliver waiting messages to it."""
         return self._consuming is not None and not self._consuming.gone and self._consuming.has_room
 
     def restart(self, reason: str) -> None:
-        """Consume anew, on a new channel."""
+        """Consume again, on a new channel."""
         if self._consuming is not None:
             self._consuming.end(reason)
 
     def nudge(self) -> None:
-        """Try again what could not be done."""
+        """Retry unreadable messages."""
         if self._consuming is not None and self._consuming.unreadable:
             self._wake.set()
 
@@ -137,7 +137,7 @@ class Feed:
                 await self._clock.sleep(backoff * (0.5 + self._noise()))
 
     async def _read(self, session: Session) -> None:
-        """Read on one channel until it is gone.
+        """Read on one channel until it is lost.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class Feed:
                     await self._wake.wait()
             raise TransportUnavailable(localized("reading {place}: {gone}", place=self.place, gone=consuming.gone))
         finally:
-            # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
+            # From here on nothing is acked on it, so that what is acked now comes again if it was not sent.
             self._consuming = None
             self._buffer.lose(self)
             self._returned(self.lane)

@@ -58,7 +58,7 @@ class _QueueDepth(NamedTuple):
 
 
 class LagWatch:
-    """Counts what waits in each queue, and notices queues that are gone and consumers that vanished.
+    """Counts the messages of each queue, and detects missing queues and vanished consumers.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class LagWatch:
         self._session: Session | None = None
 
     async def run(self) -> None:
-        """Look again and again until cancelled; a connection on which nobody answers is given up."""
+        """Poll until cancelled; a connection whose broker does not answer is given up."""
         while True:
             session = await self._connection.up()
             started = self._clock.monotonic()
@@ -109,13 +109,13 @@ class LagWatch:
 
     @property
     def knows(self) -> bool:
-        """Whether what it last saw may still be taken for true."""
+        """Whether its last figures may still be taken for true."""
         if self._connection.session is not None:
             return True
         return self._clock.monotonic() - self._seen_at < self._patience.forget_after
 
     def lag(self, lane: Lane) -> Lag:
-        """Return what the cluster holds for a subscription, as far as this process can know.
+        """Return the cluster's backlog of a subscription, as far as this process can see it.
 
         Those waiting are counted by the broker; those delivered and not acked, which no AMQP client can ask for, only
         where it was this process that got them. The bound takes a queue for ordered by ``received_at``: a message
@@ -130,7 +130,7 @@ class LagWatch:
         if reading is None:
             return Lag(held, 0)
         if oldest is None and reading.empty < _ENOUGH:
-            # Messages wait, or are on the way to this process: nobody knows how old they are.
+            # Messages wait, or are on the way to this process: their age is unknown.
             oldest = 0
         return Lag(reading.ready + held, oldest)
 
@@ -230,12 +230,12 @@ class LagWatch:
         self._readings[lane] = reading
 
     def _is_believed(self, mute_since: float, feeds: Iterable[Feed]) -> bool:
-        """Whether to believe that a queue has neither messages nor consumers: not while it should have one of ours."""
+        """Whether to accept that a queue has neither messages nor consumers: not while it should have one of ours."""
         is_lasting = self._clock.monotonic() - mute_since >= self._patience.forget_after
         return is_lasting and not any(feed.is_reading for feed in feeds)
 
     async def _open(self, session: Session) -> Channel:
-        """Return the channel to look through; a queue that is gone closes it."""
+        """Return the channel for polling; a missing queue closes it."""
         if self._channel is None or self._channel.is_closed or self._session is not session:
             self._channel = await session.channel(within=self._patience.answer)
             self._session = session

@@ -25,7 +25,7 @@ def queue_of(lane: Lane) -> str:
 
 
 def lane_of(queue: str) -> Lane | None:
-    """Undo ``queue_of``; None for a queue of somebody else."""
+    """Undo ``queue_of``; None for a queue that is not ours."""
     prefix, _, rest = queue.partition("/")
     destination, _, subscription = rest.partition("/")
     if prefix != _PREFIX or not destination or not subscription or "/" in subscription:

@@ -35,7 +35,7 @@ class Probe:
         Raises
         ------
         TransportError
-            The broker does not confirm: it is away, or blocks publishers because of a memory or disk alarm.
+            The broker does not confirm: it is unreachable, or blocks publishers because of a memory or disk alarm.
         """
 
         async def publish() -> None:

@@ -38,7 +38,7 @@ _MOST_SPARED: Final = 12
 
 
 class Verdict(enum.Enum):
-    """What came of publishing a message to a cluster."""
+    """The outcome of publishing a message to a cluster."""
 
     CONFIRMED = "confirmed"
     """It holds the message for every subscription whose pattern takes it."""
@@ -89,7 +89,7 @@ class Publisher:
         return self._topology.carries(destination) and not is_spared
 
     def trouble(self) -> AnyText:
-        """Return which destinations had nothing confirmed lately; empty for none."""
+        """Return the destinations that had no recent confirmation; empty for none."""
         now = self._clock.monotonic()
         names = sorted(code for code, silence in self._silences.items() if now < silence.until + silence.lasting)
         if not names:
@@ -101,7 +101,7 @@ class Publisher:
         )
 
     async def publish(self, batch: Sequence[Message]) -> list[Verdict]:
-        """Publish messages and say what came of each, in order, before a deadline."""
+        """Publish messages and return the verdict on each, in order, before a deadline."""
         session = self._connection.session
         if session is None:
             return [Verdict.UNKNOWN] * len(batch)
@@ -146,7 +146,7 @@ class Publisher:
         for n in range(len(batch)):
             if n in found or session.lost.is_set():
                 continue
-            # Big, or the channel was closed because of one of them and nobody knows which.
+            # Big, or the channel was closed because of one of them and it is unknown which.
             if self._topology.carries(batch[n].destination):
                 await self._together(session, batch, [n], found)
             else:
@@ -185,7 +185,7 @@ class Publisher:
         )
 
     def _verdict(self, task: asyncio.Task[object], message: Message, *, alone: bool) -> Verdict | None:
-        """Return what came of one message; None when its channel or connection went, so that nobody knows."""
+        """Return the verdict on one message; None when its channel or connection was lost, so that it is uncertain."""
         if not task.done() or task.cancelled():
             return None
         error = task.exception()
@@ -206,7 +206,7 @@ class Publisher:
         return Verdict.DECLINED
 
     def _returned(self, message: Message) -> Verdict:
-        """Judge a returned message: confirmed if no pattern takes it; else its queues are gone, and it is declined."""
+        """Judge a returned message: confirmed if no pattern matches it, else declined since its queues are missing."""
         patterns = self._wanted.patterns.get(message.destination, {}).values()
         if not any(matches(pattern, message.routing_key) for pattern in patterns):
             return Verdict.CONFIRMED

@@ -28,7 +28,7 @@ _SCHEMES: Final = {False: "amqp", True: "amqps"}
 
 
 class Channel:
-    """A channel, and the object that owns it: the library holds that one weakly, so somebody has to keep it."""
+    """A channel, and the object that owns it: the library holds that one weakly, so it has to be kept here."""
 
     def __init__(self, owner: aio_pika.abc.AbstractChannel, raw: aiormq.Channel, session: Session) -> None:
         self._owner = owner
@@ -115,12 +115,12 @@ class Session:
     async def open(
         cls, url: ClusterUrl, address: Address, name: str, call_watch: CallWatch, *, heartbeat: int, within: float
     ) -> Session:
-        """Connect to an address; ``name`` is what the broker's operator sees; both times are in seconds.
+        """Connect to an address; the broker's operator sees ``name``; both times are in seconds.
 
         Raises
         ------
         TransportUnavailable, TransportRefused
-            Nobody answers there in time, or not to us.
+            No broker answers there in time, or it refuses us.
         """
         dialer = _Dialer(address)
         connection = _Connection(_url(url, address, heartbeat), dialer, name)
@@ -156,7 +156,7 @@ class Session:
         return int(self._raw.connection_tune.frame_max or 0)
 
     async def call(self, doing: LocalizedText, work: Coroutine[Any, Any, Value], *, within: float) -> Value:
-        """Return what comes of a call of the library within so many seconds.
+        """Return the result of a call of the library within so many seconds.
 
         A call that does not end then, although it was cancelled, costs the connection.
 
@@ -200,7 +200,7 @@ class Session:
         self.abort("a call did not end in time")
 
     def abort(self, reason: str) -> None:
-        """Cut the connection at once, as when nobody answers any more."""
+        """Cut the connection at once, as when the broker does not answer any more."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()
@@ -224,7 +224,7 @@ class Session:
 
 
 async def _abandon(connection: aio_pika.Connection, dialer: _Dialer) -> None:
-    """Cut what is left of a connection, and tell the library that it is closed, which waits for nobody then."""
+    """Cut what is left of a connection, and mark it as closed for the library, which then does not wait."""
     dialer.cut()
     connection.transport = None
     await connection.close()

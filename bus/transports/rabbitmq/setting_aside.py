@@ -1,4 +1,4 @@
-"""The way into the quarantine for what lies in a queue and is no message of the bus."""
+"""Moves records of a queue that are no messages of the bus into the quarantine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 async def set_aside(consuming: ConsumerChannel, place: str, quarantine: Quarantine) -> None:
-    """Put what is not ours into the quarantine, and ack it then; what that does not take stays in the queue.
+    """Put foreign messages into the quarantine, then ack them; those that it does not accept stay in the queue.
 
     Parameters
     ----------

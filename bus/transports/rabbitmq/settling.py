@@ -15,7 +15,7 @@ class Settlement(NamedTuple):
 
 
 class AckWindow:
-    """Knows which deliveries of a channel are not acked yet, and acks the finished beginning of them in one frame."""
+    """Tracks which deliveries of a channel are not acked yet; acks the finished ones at the start in one frame."""
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()
@@ -33,7 +33,7 @@ class AckWindow:
         self._open.add(tag)
 
     def finish(self, tags: Iterable[int]) -> None:
-        """Note what may be acked; unknown tags and those acked before are left out."""
+        """Note tags that may be acked; unknown tags and those acked before are left out."""
         self._finished.update(tag for tag in tags if tag in self._open)
 
     def take(self) -> list[Settlement]:
@@ -52,6 +52,6 @@ class AckWindow:
         return prefix + single
 
     def drop(self, tags: Iterable[int]) -> None:
-        """Note what was given back to the broker."""
+        """Note tags that were given back to the broker."""
         self._open.difference_update(tags)
         self._finished.difference_update(tags)

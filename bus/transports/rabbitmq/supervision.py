@@ -1,6 +1,6 @@
-"""One cluster: a connection to publish and make queues on, another to consume on, and all that is known of it.
+"""One cluster: a connection to publish and make queues on, another to consume on, and its state.
 
-They are apart since a broker that is short of memory or disk stops reading from whoever publishes, and with one
+They are apart since a broker that is short of memory or disk stops reading from publishers, and with one
 connection the acks that would help it would wait behind that.
 """
 
@@ -33,7 +33,7 @@ _REFUSED_AGAIN: Final = 10.0
 
 
 class Cluster:
-    """Keeps one cluster's connections, queues and figures up, and tells the switch how it is.
+    """Keeps one cluster's connections, queues and figures up, and reports its state to the switch.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ class Cluster:
                 await self.topology.make(session, lanes)
 
     async def delete(self, lane: Lane) -> None:
-        """Delete a queue with what it holds. Raises ``TransportError``."""
+        """Delete a queue with its messages. Raises ``TransportError``."""
         session = await self.publishing.reach()
         with answering(localized("deleting a queue on {name}", name=self.name)):
             async with asyncio.timeout(2 * self._patience.answer):
                 await self.topology.delete(session, lane)
 
     def trouble(self) -> AnyText:
-        """Return what is wrong with it; empty when it is well."""
+        """Return the cluster's error; empty when it is healthy."""
         troubles = (self.publishing.trouble, self.consuming.trouble, *self.topology.refused.values())
         found = [trouble.said for trouble in troubles if trouble is not None]
         found.append(self.publisher.trouble())
@@ -124,7 +124,7 @@ class Cluster:
             _log.warning("publishing goes to %s, since %s is %s", self._switch.active, self.name, _state(is_up))
 
     async def _keep_complete(self) -> None:
-        """Make again what was found missing, and at times what was refused; delete what has to go."""
+        """Make missing queues again, and at intervals refused ones; delete queues that have to be removed."""
         tried_at = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._patience.repair_every)

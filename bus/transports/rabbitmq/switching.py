@@ -11,12 +11,12 @@ _MOST_STRIKES: Final = 5
 
 @dataclass
 class _State:
-    """What is known of one cluster.
+    """The state of one cluster.
 
     Attributes
     ----------
     well_since
-        None while it is away.
+        None while it is unreachable.
     failures
         Batches in a row of which nothing was confirmed.
     strikes
@@ -33,7 +33,7 @@ class _State:
 
 
 class Switch:
-    """Leaves a cluster that fails at once, and goes home only when home has been well for a while.
+    """Leaves a failed cluster at once, and returns to the home cluster only when that was healthy for a while.
 
     Home is the first cluster, or the one that a person prefers. Times are seconds that never go back.
 
@@ -63,11 +63,11 @@ class Switch:
 
     @property
     def home(self) -> str:
-        """The cluster that should be published to while all are well."""
+        """The cluster to publish to while all are healthy."""
         return self._preferred or self._primary
 
     def prefer(self, cluster: str | None, now: float) -> None:
-        """Make a cluster home, and go there at once if it is well; None goes back to the primary as home."""
+        """Make a cluster home, and switch to it at once if it is healthy; None makes the primary home again."""
         if cluster is not None and cluster not in self._states:
             raise ValueError(f"there is no cluster {cluster!r}; there are: {', '.join(self._states)}")
         self._preferred = cluster
@@ -78,7 +78,7 @@ class Switch:
         self.order(now)
 
     def order(self, now: float) -> list[str]:
-        """Return the clusters to try, the best first; those that are away are left out."""
+        """Return the clusters to try, the best first; unreachable ones are left out."""
         if self._active != self.home and self._is_settled(self.home, now):
             self._active = self.home
             state = self._states[self.home]
@@ -98,7 +98,7 @@ class Switch:
             self._active = cluster
 
     def went(self, cluster: str, now: float) -> None:
-        """Note that a cluster is away."""
+        """Note that a cluster is unreachable."""
         state = self._states[cluster]
         if cluster == self._active:
             state.strikes = state.strikes + 1 if self._was_in_vain(state, now) else 0

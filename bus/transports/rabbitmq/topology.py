@@ -1,4 +1,4 @@
-"""The exchanges, queues and bindings of one cluster: what should be there, and what is."""
+"""The exchanges, queues and bindings of one cluster: the wanted and the existing ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 _MOST_UNANSWERED: Final = 2
 
 # A queue that exists with others is refused, so these never change. The limit is that a message is dropped after so
-# many redeliveries, 20 of them where RabbitMQ 4 is not told otherwise; the overflow is that a limit set by a policy
+# many redeliveries, 20 of them by default in RabbitMQ 4; the overflow is that a limit set by a policy
 # refuses new messages instead of dropping old ones.
 QUEUE_ARGUMENTS: Final[Mapping[str, Any]] = {
     "x-queue-type": "quorum",
@@ -57,12 +57,12 @@ class WantedBindings:
 
 
 class Topology:
-    """Makes on one cluster what is wanted, and knows how far it got.
+    """Makes the wanted exchanges, queues and bindings on one cluster, and tracks which of them are made.
 
-    What it knows to be there holds for one connection: the next one looks again, since the cluster may have been
-    wiped meanwhile. So a queue is declared again when the connection is new; when a message to it came back or had no
-    exchange (`publisher`), or a look found it missing (`lag`): `note_missing`; when its subscription has another
-    pattern; and when it was refused, or did not answer, before. `supervision` has the loop.
+    The state holds for one connection: the next one looks again, since the cluster may have been wiped meanwhile. So a
+    queue is declared again when the connection is new; when a message to it came back or had no exchange
+    (`publisher`), or a look found it missing (`lag`): `note_missing`; when its subscription has another pattern; and
+    when it was refused, or did not answer, before. `supervision` has the loop.
     """
 
     def __init__(self, cluster: str, wanted: WantedBindings, patience: Patience) -> None:
@@ -89,7 +89,7 @@ class Topology:
         return bool(self._doomed)
 
     def recheck(self) -> None:
-        """See to it that what is wanted and not there is made soon."""
+        """Have wanted but missing queues made soon."""
         self.is_incomplete = self.is_incomplete or bool(self._missing())
 
     def note_missing(self, destination: str, subscription: str | None = None) -> None:
@@ -107,7 +107,7 @@ class Topology:
         self._doomed.add(lane)
 
     async def make_all(self, session: Session) -> None:
-        """Look after everything that is wanted on a new connection; what the cluster refuses is noted and left out.
+        """Check everything that is wanted on a new connection; refused queues are noted and left out.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Topology:
         await self.complete(session)
 
     async def complete(self, session: Session) -> None:
-        """Make what is missing; one queue that does not answer holds up no other. Raises as ``make_all`` does."""
+        """Make missing queues; one queue that does not answer delays no other. Raises as ``make_all`` does."""
         known = {str(error) for error in self.refused.values()}
         unanswered = 0
         self.is_incomplete = False
@@ -163,7 +163,7 @@ class Topology:
                 await channel.close()
 
     async def delete(self, session: Session, lane: Lane) -> None:
-        """Delete a queue with what it holds; raises as ``make`` does."""
+        """Delete a queue with its messages; raises as ``make`` does."""
         async with self._busy:
             channel = await session.channel(within=self._patience.answer)
             try:

@@ -114,7 +114,7 @@ class RabbitmqTransport:
                 cluster.topology.recheck()
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's queues; on a cluster that is away it is done when that comes back."""
+        """Delete a subscription's queues; on a cluster that is unreachable it is done when that comes back."""
         lane = Lane(destination, subscription)
         self._wanted.discard(lane)
         for cluster in self._clusters.values():
@@ -122,7 +122,7 @@ class RabbitmqTransport:
         await self._on_any(lambda cluster: cluster.delete(lane))
 
     async def publish(self, batch: Sequence[OutgoingMessage]) -> list[bool]:
-        """Publish to the cluster in use, and what that does not confirm to the other one.
+        """Publish to the cluster in use, and unconfirmed messages to the other one.
 
         What keeps an order goes to the primary cluster alone: on the other one it would pass what the first still has.
         What matches no subscription's routing pattern is confirmed without being held, as is what no queue was
@@ -162,7 +162,7 @@ class RabbitmqTransport:
         return consumer
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what the clusters hold together; one that has been away for a while counts as holding nothing.
+        """Return the backlog of all clusters; one that has been unreachable for a while counts as empty.
 
         Of messages that were delivered and not acked only those of this process are seen, see ``LagWatch.lag``.
         """
@@ -192,7 +192,7 @@ class RabbitmqTransport:
         await asyncio.gather(*(cluster.close() for cluster in self._clusters.values()))
 
     async def _publish_on(self, cluster: Cluster, items: Mapping[int, Message]) -> dict[int, Message]:
-        """Publish to one cluster; return what it did not confirm."""
+        """Publish to one cluster; return the messages that it did not confirm."""
         able = {n: message for n, message in items.items() if cluster.publisher.takes(message.destination)}
         if not able:
             return dict(items)
@@ -212,7 +212,7 @@ class RabbitmqTransport:
         Raises
         ------
         TransportError
-            None did; of several reasons a refusal, since that tells more.
+            None did; of several reasons a refusal, which is more specific.
         """
         results = await asyncio.gather(*(act(one) for one in self._clusters.values()), return_exceptions=True)
         errors = [result for result in results if isinstance(result, BaseException)]

@@ -17,10 +17,10 @@ _ROUND: Final = 0.2
 
 
 async def stop_producer(producer: Any, within: float) -> None:
-    """Close a producer after at most so many seconds; what it has not sent by then is dropped."""
+    """Close a producer after at most so many seconds; records that are not sent by then are dropped."""
     if await _stop(producer.stop(), within):
         return
-    _drop_unsent(producer._message_accumulator)  # noqa: SLF001 - flushing would wait for ever
+    _drop_unsent(producer._message_accumulator)  # noqa: SLF001 - flushing could wait without end
     await _end([producer._sender.sender_task, producer.client._sync_task], producer.client)  # noqa: SLF001
 
 
@@ -38,7 +38,7 @@ async def stop_consumer(consumer: Any, within: float) -> None:
 
 
 def _drop_unsent(accumulator: Any) -> None:
-    """Fail the batches that were not sent, and look at each failure, since nobody waits for them any more."""
+    """Fail the batches that were not sent, and retrieve each exception, since no caller waits for them any more."""
     batches = [*itertools.chain.from_iterable(accumulator._batches.values()), *accumulator._pending_batches]  # noqa: SLF001
     accumulator.fail_all(kafka.ProducerClosed())
     for batch in batches:
@@ -67,7 +67,7 @@ async def _stop(stopping: Coroutine[Any, Any, None], within: float) -> bool:
 
 
 async def _end(tasks: list[asyncio.Task[Any] | None], client: Any) -> None:
-    """End what a client runs in the background, and its connections."""
+    """End a client's background tasks, and its connections."""
     disconnect(client)
     running = [task for task in tasks if task is not None]
     left = set(running)

@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     id
         Another one when the topic was deleted and made anew; empty when the brokers are older than Kafka 2.8.
     leaders
-        The broker that leads each partition, None for one that nobody leads now.
+        The broker that leads each partition, None for one without a leader now.
     """
 
     id: str
@@ -38,12 +38,12 @@ class Layout(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """The copies of a topic's first partition, by the brokers that keep them, as one broker knows it.
+    """The copies of a topic's first partition, by the brokers that keep them, as one broker reports it.
 
     Attributes
     ----------
     leader
-        None when nobody leads it now.
+        None when there is no leader now.
     in_step
         Those that have all that was acknowledged.
     partitions
@@ -57,7 +57,7 @@ class Copies(NamedTuple):
 
 
 async def copies_of(cluster: Cluster, node: int, topic: str) -> Copies | None:
-    """Return what a broker knows of the copies of a topic, None when it does not exist.
+    """Return a broker's view of the copies of a topic, None when it does not exist.
 
     Raises
     ------

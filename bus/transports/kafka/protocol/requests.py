@@ -35,7 +35,7 @@ _READ_UNCOMMITTED: Final = 0
 
 
 class Member(NamedTuple):
-    """Who commits: a member of a group in one of its generations, which fences those of earlier ones."""
+    """The author of a commit: a member of a group in one generation, which fences those of earlier ones."""
 
     generation: int
     id: str
@@ -72,7 +72,7 @@ async def topic_settings(cluster: Cluster, topic: str) -> dict[str, Setting]:
 
 
 async def set_topic_settings(cluster: Cluster, topic: str, settings: Mapping[str, str]) -> None:
-    """Replace all that was set on a topic; what is left out falls back to the broker's defaults."""
+    """Replace all settings of a topic; those left out fall back to the broker's defaults."""
     answer = await cluster.ask_controller(AlterConfigsRequest([(_TOPIC_RESOURCE, topic, list(settings.items()))]))
     for error_code, message, *_ in answer.resources:
         _raise(error_code, message)

@@ -16,7 +16,7 @@ from bus.transports.kafka.strict.copies import PARTITION, committed_from
 
 
 async def backlog(cluster: Cluster, topic: str, subscription: str, confirmed: int = 0) -> Lag | None:
-    """Return what a topic has beyond a subscription's commit, None when that cannot be said.
+    """Return a topic's records beyond a subscription's commit, None when they cannot be counted.
 
     Nothing is left only when the broker that leads the topic has all that was confirmed and nothing but aborted
     transactions from the commit to its end. A transaction that is undecided counts as messages, since it may be

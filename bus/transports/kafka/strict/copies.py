@@ -31,16 +31,16 @@ class Pair(NamedTuple):
 
 
 async def pair(cluster: Cluster, topic: str) -> Pair:
-    """Return who leads a topic and who follows, once both say that they are in step.
+    """Return a topic's leader and follower, once both report that they are in step.
 
     Raises
     ------
     TransportUnavailable
-        One of them is away or behind, or they do not agree.
+        One of them is unreachable or behind, or they do not agree.
     KafkaError, OSError
         One of them does not answer.
     """
-    await layout_of(cluster, topic)  # whoever answers names the brokers that there are now
+    await layout_of(cluster, topic)  # any answer names the brokers that there are now
     found = {await copies_of(cluster, node, topic) for node in cluster.nodes()}
     copies = found.pop() if len(found) == 1 else None
     if copies is None or not _is_whole(copies):
@@ -57,7 +57,7 @@ def _is_whole(copies: Copies) -> bool:
 async def wait_for_copy(cluster: Cluster, node: int, topic: str, offset: int, producer: tuple[int, int]) -> None:
     """Return once a broker serves the batch at an offset, of a producer (its id and epoch), to readers.
 
-    It serves what it has below its high watermark, which no copy that is in step ever gives up. The caller sets the
+    It serves records below its high watermark, which no copy that is in step ever gives up. The caller sets the
     deadline.
 
     Raises

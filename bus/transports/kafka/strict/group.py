@@ -38,7 +38,7 @@ _TROUBLE: Final = (*TROUBLE, TransportError)
 
 
 class KafkaGroup:
-    """A group named as its cluster, whose topics are made and read as by ``KafkaTransport``, and written otherwise.
+    """A group named as its cluster; topics are made and read as by ``KafkaTransport``, and written in transactions.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class KafkaGroup:
         self._lags |= {(destination.code, one.name): _UNKNOWN for one in subscriptions}
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's group; the topic stays, and what it holds goes with its retention."""
+        """Delete a subscription's group; the topic stays, and its records expire with its retention."""
         self._lags.pop((destination, subscription), None)
         await self._transport.remove(destination, subscription)
 
     async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
-        """Ask both brokers whether they have the topic in step, and read what is beyond each subscription's commit."""
+        """Ask both brokers whether they have the topic in step, and read the backlog beyond each commit."""
         topic = self._topic(destination)
         try:
             async with asyncio.timeout(self._config.publish_timeout):
@@ -169,11 +169,11 @@ class KafkaGroup:
         return KafkaReader(consumer, has_nothing_left, self._config.session_timeout / 2)
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what each subscription has not committed yet, as of a moment ago."""
+        """Return the uncommitted records of each subscription, as of a moment ago."""
         return dict(self._lags) if self._transport.lags() is not None else None
 
     def condition(self) -> AnyText:
-        """Return what is wrong with the cluster, or with destinations on it, or that a broker is away."""
+        """Return what is wrong with the cluster, or with destinations on it, or that a broker is unreachable."""
         troubles = [trouble for trouble in self._transport.conditions().values() if trouble]
         if not troubles and self._cluster.is_open and len(self._cluster.nodes()) < COPIES:
             return self._missing()

@@ -51,7 +51,7 @@ class ConfirmedEnds:
         self._marks: dict[str, TopicMark] = {}
 
     def note(self, topic: str, end: int) -> None:
-        """Remember what was confirmed."""
+        """Note a confirmed end."""
         self._ends[topic] = max(end, self.end(topic))
 
     def end(self, topic: str) -> int:
@@ -59,7 +59,7 @@ class ConfirmedEnds:
         return self._ends.get(topic, 0)
 
     def forget(self, topic: str) -> None:
-        """Drop what is lost, and does not come back."""
+        """Drop the end and the mark of a topic whose data is lost permanently."""
         self._ends.pop(topic, None)
         self._marks.pop(topic, None)
 

@@ -15,15 +15,15 @@ _BACKOFF: Final = 0.1
 class KafkaReader:
     """Reads a topic's one partition while its consumer group has given it to this reader, and hands out nothing else.
 
-    A process that stood still does not know that its partition went to another one. So what is received after a while
-    is handed out only once the group has taken another commit of this reader.
+    A process that stood still cannot detect that its partition was assigned to another one. So what is received after
+    a while is handed out only once the group has taken another commit of this reader.
 
     Parameters
     ----------
     has_nothing_left
         Asks the brokers whether they hold anything beyond the subscription's commit.
     trust
-        How long the group's last answer is believed, in seconds; less than its session time-out.
+        How long the group's last answer is relied on, in seconds; less than its session time-out.
     """
 
     def __init__(self, consumer: KafkaConsumer, has_nothing_left: Callable[[], Awaitable[bool]], trust: float) -> None:
@@ -55,7 +55,7 @@ class KafkaReader:
         self._consumer.release(incoming)
 
     async def is_drained(self) -> bool:
-        """Commit what was acked, and ask the brokers whether anything is left beyond the commit.
+        """Commit acked records, and ask the brokers whether anything is left beyond the commit.
 
         What was written and not confirmed is left behind once its transaction is aborted. While it is undecided nothing
         is drained, so that it cannot come afterwards.
@@ -64,7 +64,7 @@ class KafkaReader:
         return await self._has_nothing_left()
 
     async def close(self) -> None:
-        """Commit what was acked and leave the group, so that the next reader begins at once; has a deadline."""
+        """Commit acked records and leave the group, so that the next reader begins at once; has a deadline."""
         await self._consumer.close()
 
     async def _is_ours(self) -> bool:

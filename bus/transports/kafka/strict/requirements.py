@@ -28,17 +28,17 @@ _BROKER: Final = {
 
 
 def settings_of_topics(*, fsync: bool) -> dict[str, str]:
-    """Return what is set on a topic that is made for a strictly ordered destination."""
+    """Return the settings of a topic that is made for a strictly ordered destination."""
     return _ALONE | (_FSYNC if fsync else {})
 
 
 async def check_cluster(cluster: Cluster, topic: str, writer: str, *, fsync: bool) -> None:
-    """Refuse a topic, or topics of Kafka's own, that lose what was confirmed or block when a broker is away.
+    """Refuse topics, also Kafka's own, that lose confirmed messages or block when a broker is unreachable.
 
     Raises
     ------
     TransportRefused
-        Says which topic, what it is set to, and what to set.
+        Says which topic, its current setting, and what to set.
     KafkaError, OSError
         The brokers do not answer.
     """
@@ -61,7 +61,7 @@ async def _check(cluster: Cluster, topic: str, wanted: Mapping[str, str], *, hin
 
 
 async def _settings(cluster: Cluster, topic: str) -> dict[str, Setting]:
-    """Return the settings of a topic; the broker that is asked may not have heard yet that it was made."""
+    """Return the settings of a topic; retried while the broker that is asked does not have the new topic yet."""
     while True:
         try:
             return await topic_settings(cluster, topic)

@@ -1,7 +1,7 @@
-"""A topic's transactions, request by request, so that each answer is seen and nothing goes on behind a deadline.
+"""A topic's transactions, request by request, so that each answer is seen and none is sent after a deadline.
 
-The client library's producer tries again for as long as it lives, and cannot tell of a batch that it has given up.
-Functions raise ``KafkaError`` or a time-out; who calls them sets the deadline and translates. Whatever they raise, the
+The client library's producer tries again for as long as it lives, and cannot report a batch that it has given up.
+Functions raise ``KafkaError`` or a time-out; the caller sets the deadline and translates. Whatever they raise, the
 producer is not to be used again.
 """
 
@@ -31,7 +31,7 @@ _BACKOFF: Final = 0.002
 
 @dataclass
 class Producer:
-    """Who writes: the broker refuses those of a name with an earlier epoch.
+    """The author of transactions: the broker refuses authors of the same name with an earlier epoch.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Producer:
 
 
 async def new_producer(cluster: Cluster, name: str, ends_within: float) -> Producer:
-    """Shut out all producers of a name before, whose transaction under way is aborted, and return the one for now.
+    """Fence all earlier producers of a name, abort their transaction under way, and return the new producer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Writes to a topic, a transaction at a time, and confirms what both brokers have."""
+"""Writes to a topic, one transaction at a time, and confirms messages that both brokers have."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TRANSACTION_ENDS_WITHIN: Final = 10.0
 class KafkaWriter:
     """Confirms messages when the broker that does not lead serves them to readers as well.
 
-    Acknowledgements alone do not say so: while one of the brokers is away, the other one acknowledges for itself.
-    It would not if it were told to (``min.insync.replicas=2``), but then readers would not get the last messages, nor
+    Acknowledgements alone do not prove it: while one of the brokers is unreachable, the other one acknowledges for
+    itself. ``min.insync.replicas=2`` would prevent that, but then readers would not get the last messages, nor
     transactions come to an end, until the other one is back.
 
     Parameters
@@ -82,7 +82,7 @@ class KafkaWriter:
         return len(messages)
 
     async def close(self) -> None:
-        """Abort what is undecided, so that readers get past it at once, and close the connections."""
+        """Abort an undecided transaction, so that readers get past it at once, and close the connections."""
         self._is_over = True
         if self._is_undecided and self.is_open:
             with suppress(*TROUBLE):

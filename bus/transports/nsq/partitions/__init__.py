@@ -1,1 +1,1 @@
-"""Clusters of Youzan's fork of NSQ, whose topics have partitions: where they are, and what is published to them."""
+"""Clusters of Youzan's fork of NSQ, whose topics have partitions: their layout, and publishing to them."""

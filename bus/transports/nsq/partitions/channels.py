@@ -67,7 +67,7 @@ class Channels:
         self.troubles: dict[tuple[str, Place], AnyText] = {}
 
     async def run(self) -> None:
-        """Review what is to be reviewed, until cancelled."""
+        """Do the pending reviews, until cancelled."""
         await self._rounds.run()
 
     @property
@@ -76,14 +76,14 @@ class Channels:
         return {lane.topic for lane in self._removals}
 
     def ready(self, topic: str, partition: int, place: Place) -> bool:
-        """Whether what is published to a partition on this nsqd is held for all channels of the topic."""
+        """Whether messages published to a partition on this nsqd are held for all channels of the topic."""
         seen = self._seen.get((topic, partition))
         return seen is not None and seen.place == place and self._topology.channels(topic) <= seen.channels
 
     def recheck(self, topic: str, address: Address, reading: ChannelDepths) -> bool:
-        """Forget what is known of a topic's partitions on an nsqd that says now that it lacks channels.
+        """Drop the channels noted for a topic's partitions on an nsqd whose figures lack some of them now.
 
-        Whether it was so: the topic was made anew, or somebody has deleted a channel.
+        Return whether some were missing: the topic was made anew, or a channel was deleted.
         """
         there = reading.topics.get(topic, frozenset())
         if self._topology.channels(topic) <= there:
@@ -98,7 +98,7 @@ class Channels:
         return bool(gone)
 
     def forget(self, topic: str) -> None:
-        """Forget what is known of a topic."""
+        """Drop the state of a topic."""
         self._seen = {key: seen for key, seen in self._seen.items() if key[0] != topic}
         self.troubles = {key: text for key, text in self.troubles.items() if key[0] != topic}
         self._registered.pop(topic, None)
@@ -112,7 +112,7 @@ class Channels:
         self._removals.pop(lane, None)
 
     def review(self, topic: str) -> list[asyncio.Event]:
-        """Have channels made and deleted where the partitions of a topic are led; returns what is set when it is done.
+        """Have channels made and deleted on each leader of a topic's partitions; return an event for each leader.
 
         What could not be done is in ``troubles``, and done the next time.
         """
@@ -190,7 +190,7 @@ class Channels:
         return is_new
 
     async def _register(self, topic: str, channels: AbstractSet[str]) -> None:
-        """Have nsqlookupd know channels, where the topic takes no others."""
+        """Register channels with nsqlookupd, where the topic accepts no others."""
         for channel in channels if self._layout(topic).is_closed else ():
             await self._directory.register(topic, channel)
             self._registered.setdefault(topic, set()).add(channel)

@@ -27,10 +27,10 @@ Found = TypeVar("Found")
 
 
 class Directory:
-    """Asks all nsqlookupds that are known, those of the settings and those that these list.
+    """Asks all nsqlookupds: those of the settings, and those that these list.
 
     One that does not answer is asked twice, and then only when no other one answers, for half a minute. Once one has
-    answered, the others have half a second; what they know is united.
+    answered, the others have half a second; their answers are united.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Directory:
         return bool(self._listed)
 
     async def discover(self) -> bool:
-        """Ask which nsqlookupds there are; whether one answered. What was known stays known while none does."""
+        """Ask for the list of nsqlookupds; return whether one answered. The old list stays while none does."""
         answers = await self._ask(tuple(dict.fromkeys((*self._told, *self._listed))), self._list)
         listed = [answer for answer in answers if answer.addresses]
         if listed:
@@ -70,19 +70,19 @@ class Directory:
         return bool(answers)
 
     async def lookup(self, topic: str, access: Access) -> Answer | None:
-        """Return what they know of a topic together, the leader's partitions first; None when none answers."""
+        """Return the united answers on a topic, the leader's partitions first; None when no nsqlookupd answers."""
         first = [self.leader] if self.leader is not None else []
         everybody = tuple(dict.fromkeys([*first, *self._listed, *self._told]))
         answers = await self._ask(everybody, lambda address: self._http.lookup(address, topic, access))
         return union(answers) if answers else None
 
     async def create(self, topic: str, config: NsqConfig, *, is_ordered: bool) -> None:
-        """Make a topic; one that is there is well.
+        """Make a topic; an existing one is no error.
 
         Raises
         ------
         NsqFault
-            It was not made, or nobody knows.
+            It was not made, or that is uncertain.
         """
         await self._change(lambda leader: self._http.create_partitioned(leader, topic, config, is_ordered=is_ordered))
 
@@ -91,9 +91,9 @@ class Directory:
         await self._change(lambda leader: self._http.register(leader, topic, channel))
 
     async def _change(self, change: Callable[[Address], Awaitable[None]]) -> None:
-        """Have the leader make a change, and whoever leads after it when it does not any more.
+        """Have the leader make a change, or its successor when it does not lead any more.
 
-        That none of both leads any more is no refusal: one will.
+        When the successor does not lead either, that is a lost connection, not a refusal: one of them will lead.
         """
         try:
             await self._have_changed(change)
@@ -126,7 +126,7 @@ class Directory:
             return LookupAddresses((), "")
 
     async def _ask(self, addresses: Sequence[Address], ask: Callable[[Address], Awaitable[Found]]) -> list[Found]:
-        """Ask those that answered lately, and only if none of them does, the others."""
+        """Ask the nsqlookupds with a recent answer, and the others only if none of these answers."""
         now = self._clock.monotonic()
         last = [address for address in addresses if self._last.get(address, 0.0) > now]
         first = [address for address in addresses if address not in last]
@@ -151,7 +151,7 @@ class Directory:
         return [found[0] for task in tasks if task not in pending and (found := task.result())]
 
     async def _persist(self, address: Address, ask: Callable[[Address], Awaitable[Found]]) -> tuple[Found] | tuple[()]:
-        """Ask one, and once more when it does not answer; nothing when it fails for good."""
+        """Ask one, and once more when it does not answer; return nothing when that fails as well."""
         for tried in range(1, _TRIES + 1):
             try:
                 found = await ask(address)

@@ -19,7 +19,7 @@ _BELIEVED: Final = 3
 
 
 class Place(NamedTuple):
-    """An nsqd: where it speaks its protocol, and the port of its HTTP API."""
+    """The address of an nsqd: for its protocol, and the port of its HTTP API."""
 
     tcp: Address
     http_port: int
@@ -31,27 +31,27 @@ class Place(NamedTuple):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """A topic as the last good answers tell of it.
+    """The layout of a topic according to the last good answers.
 
     Attributes
     ----------
     readable
-        Which nsqd leads each partition, as consumers are told; one of which nothing is told now is where it was.
+        The nsqd that leads each partition, from lookups for reading; a partition that is missing in the last one stays.
     writable
-        The partitions that take messages now, as producers are told.
+        The partitions that accept messages now, from lookups for writing.
     others
         Nsqds to read from whole: they have the topic, and no partition is known on them.
     count
         How many partitions the topic has, whether or not they are there; 0 while that is not known.
     is_ordered, is_extended, is_closed
-        What the topic demands: SUB_ORDERED, ``extend_support``, channels that nsqlookupd knows before.
+        The topic's requirements: SUB_ORDERED, ``extend_support``, channels registered with nsqlookupd beforehand.
     speaks_fork
         Whether the answers are those of the fork, which has partitions for every topic that is there.
     is_unknown
-        Whether producers were told last that there is no such topic; then consumers are told of nothing either.
+        Whether the last lookup for writing found no such topic; then lookups for reading find nothing either.
     unread, unwritten
-        How many lookups for reading, and for writing, were answered since without a word of the partitions that are
-        known: by a stock nsqlookupd, to which the topic may have moved, or which was asked by mistake.
+        Number of lookups for reading, and for writing, answered since without any of these partitions: by a stock
+        nsqlookupd, to which the topic may have moved, or which was asked by mistake.
     """
 
     readable: Mapping[int, Place] = {}
@@ -73,12 +73,12 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def is_absent(self) -> bool:
-        """Whether a cluster of the fork has no such topic, as far as consumers are told."""
+        """Whether a cluster of the fork has no such topic, according to lookups for reading."""
         return self.speaks_fork and not self.is_partitioned and not self.others
 
     @property
     def numbers(self) -> set[int]:
-        """All partitions that there are; those that are told of while their number is not known."""
+        """All partitions of the topic; the partitions found while their number is not known."""
         return set(range(self.count)) or set(self.readable)
 
     @property

@@ -31,7 +31,7 @@ def disagreement(layout: Layout, *, keeps_order: bool) -> AnyText:
 
 
 def explained(fault: NsqFault) -> AnyText:
-    """Return why nsqd lets nobody subscribe, in words that say what to do where its own do not."""
+    """Return why nsqd refuses subscriptions, with what to do where nsqd's own text does not say it."""
     if isinstance(fault, ErrorFrame) and fault.code == ORDER_IS_MUST:
         return localized(
             "{error}: the topic demands ordered consumers, and no nsqlookupd has told so yet; "

@@ -30,7 +30,7 @@ Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None] 
 
 
 class Outlet:
-    """Publishes to one partition where it is led; connects when there is something to publish.
+    """Publishes to one partition at its leader; connects when there is something to publish.
 
     Messages wait a moment for a connection, and not at all for a partition that took none of those before them: it is
     connected to beside, so that it does not hold up what goes to others.
@@ -73,7 +73,7 @@ class Outlet:
 
     @property
     def trouble(self) -> AnyText:
-        """Why it took no messages lately; empty text when it takes them, or nobody has tried for a while."""
+        """Why recent messages were not accepted; empty text when they are, or none was sent for a while."""
         if self._fault is None or self._clock.monotonic() - self._failed > _TOLD_FOR:
             return ""
         return localized(
@@ -190,7 +190,7 @@ class Outlet:
         return self._connection
 
     def _begin(self) -> None:
-        """Connect beside what goes on, unless that is under way."""
+        """Connect in a task of its own, unless that is under way."""
         if not self._is_left and (self._connecting is None or self._connecting.done()):
             self._patient_until = self._clock.monotonic() + _PATIENCE
             self._connecting = self._spawn(self._connect)
@@ -242,12 +242,12 @@ class Outlet:
         self._backoff.succeed()
 
     def _fail(self, fault: NsqFault) -> None:
-        """Note why messages were not taken, and connect anew."""
+        """Note why messages were not accepted, and reconnect."""
         self._note(fault)
         self._begin()
 
     def _note(self, fault: NsqFault) -> None:
-        """Note what went wrong, log the first fault in a row, and have the topic looked up."""
+        """Note a fault, log the first one in a row, and have the topic looked up."""
         if self._fault is None:
             level = logging.WARNING if isinstance(fault, ErrorFrame) else logging.INFO
             _log.log(level, "partition %d of %s at nsqd %s: %s", self._partition, self._topic, self.place.tcp, fault)

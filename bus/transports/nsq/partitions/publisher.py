@@ -24,8 +24,8 @@ _RUN: Final = 64
 class PartitionPublisher:
     """Publishes to the partitions that hold messages for all channels.
 
-    A message without a key that one partition does not take goes to another one. One with a key waits for its own:
-    whoever publishes tries again, and the topic is looked up at once.
+    A message without a key that one partition does not accept goes to another one. One with a key waits for its own
+    partition: the caller tries again, and the topic is looked up at once.
     """
 
     def __init__(self, routes: Routes, dependencies: Dependencies) -> None:
@@ -82,7 +82,7 @@ class PartitionPublisher:
         await self._outlets.close()
 
     def _shared(self, topic: str, open_ones: Mapping[int, Place], keys: Mapping[int, str]) -> dict[int, list[int]]:
-        """Return what each partition gets; messages whose partition is not open are left out."""
+        """Return the messages for each partition; messages whose partition is not open are left out."""
         count = self._routes.layout(topic).count
         shares: dict[int, list[int]] = {}
         for index, key in keys.items():
@@ -113,7 +113,7 @@ class PartitionPublisher:
     def _tell(
         self, topic: str, batch: Mapping[int, OutgoingMessage], bodies: Mapping[int, bytes], held: set[int]
     ) -> None:
-        """Have the topic looked up when something was not held, and say what is too large for that to help."""
+        """Have the topic looked up when a message was not held, and log messages that are too large in any case."""
         left = {index: len(body) for index, body in bodies.items() if index not in held}
         limits = self._limits(topic)
         if any(not limits.message or size <= limits.message for size in left.values()):
@@ -121,7 +121,7 @@ class PartitionPublisher:
         tell_too_large(topic, {index: batch[index].message.id for index in left}, left, limits)
 
     def _limits(self, topic: str) -> Limits:
-        """Return what one of the nsqds that were reached takes, which have the same settings; else zeros."""
+        """Return the limits of one of the nsqds that were reached, which have the same settings; else zeros."""
         outlets = (self._outlets.of(topic, *led) for led in self._routes.open_partitions(topic).items())
         return next((outlet.limits for outlet in outlets if outlet.limits.message), Limits(0, 0))
 

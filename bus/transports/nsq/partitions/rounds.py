@@ -10,7 +10,7 @@ from bus.transports.nsq.partitions.layout import Place
 
 
 class Rounds:
-    """What is wanted of an nsqd while it is asked makes its next round, so that one that hangs holds up no other.
+    """Asks each nsqd in rounds; requests during a round make the next one, so that one that hangs delays no other.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Rounds:
         self._noted = asyncio.Event()
 
     def want(self, topic: str, places: Iterable[Place]) -> list[asyncio.Event]:
-        """Have nsqds asked about a topic; returns what is set once each of them was."""
+        """Have nsqds asked about a topic; return an event for each, which is set once it was asked."""
         ended = []
         for place in places:
             self._wanted.setdefault(place, set()).add(topic)
@@ -45,7 +45,7 @@ class Rounds:
                 await self._noted.wait()
 
     async def _ask_on(self, place: Place, asked: set[Place]) -> None:
-        """Ask one nsqd, round after round, until nothing is wanted of it."""
+        """Ask one nsqd, round after round, until no topic is left for it."""
         try:
             while topics := self._wanted.pop(place, None):
                 ended = self._ended.pop(place)

@@ -58,11 +58,11 @@ class Routes:
 
     @property
     def has_partitions(self) -> bool:
-        """Whether topics may have partitions, as far as nsqlookupds told."""
+        """Whether topics may have partitions, according to the nsqlookupds."""
         return self._directory.has_partitions
 
     def layout(self, topic: str) -> Layout:
-        """Return where a topic is, as the last good answers tell; one that is not known has no partitions."""
+        """Return the layout of a topic from the last good answers; an unknown topic has no partitions."""
         return self._layouts.get(topic, _NOWHERE)
 
     def open_partitions(self, topic: str) -> dict[int, Place]:
@@ -71,7 +71,7 @@ class Routes:
         return {number: place for number, place in writable.items() if self.channels.ready(topic, number, place)}
 
     def take(self, address: Address, reading: ChannelDepths) -> None:
-        """Take an nsqd's figures, and have a topic looked up whose channels are gone there."""
+        """Store an nsqd's figures, and have a topic looked up whose channels are missing there."""
         for topic in self._topology.topics:
             if self.layout(topic).is_partitioned and self.channels.recheck(topic, address, reading):
                 self._haste.add(topic)
@@ -132,9 +132,9 @@ class Routes:
         return layout.is_absent
 
     async def look_up(self, topic: str) -> bool:
-        """Look a topic up, and have its channels reviewed; never raises. Whether somebody answered.
+        """Look a topic up, and have its channels reviewed; return whether an nsqlookupd answered. Never raises.
 
-        As producers do, too, when it is published to, or when it refused consumers for what metadata tells.
+        Looks up for writing as well when the topic is published to, or refused consumers for its requirements.
         """
         async with self._locks.setdefault(topic, asyncio.Lock()):
             if topic not in self._topology.topics and topic not in self._haste.demanding:
@@ -186,7 +186,7 @@ class Routes:
             return
 
     async def _have_channels(self, topic: str) -> None:
-        """Have the channels of a topic made, and the partitions found that are not told of before they have some."""
+        """Have the channels of a topic made, then find the partitions that are only listed once they have channels."""
         await self.channels.reviewed(topic)
         if self.layout(topic).missing or not self.layout(topic).writable:
             await self._look_up_again(topic)
@@ -229,7 +229,7 @@ class Routes:
                 group.create_task(look_up(topic))
 
     async def _wait(self, pause: float) -> None:
-        """Wait for the next round, and look up meanwhile what is in haste."""
+        """Wait for the next round, and do urgent lookups meanwhile."""
         until = self._clock.monotonic() + pause * (1 + _JITTER * (self._noise() - 0.5))
         while (left := until - self._clock.monotonic()) > 0:
             topics = await self._haste.take(left)

@@ -1,4 +1,4 @@
-"""Topics that are to be looked up at once, since something was not where it was looked for."""
+"""Topics to look up at once, since a partition or channel was not where it was expected."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from bus.async_helpers import first_of
 
 
 class UrgentLookups:
-    """Noted by whoever meets an error, taken by whoever looks up.
+    """A set of urgent lookups: added where an error shows a stale route, taken by the task that looks up.
 
     Attributes
     ----------
     demanding
-        Topics that refused consumers for what they demand of them, which only lookups with metadata tell.
+        Topics that refused consumers for requirements which only lookups with metadata return.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ _sizes: Final = struct.Struct(">II").pack
 
 
 def identify(body: bytes) -> bytes:
-    """Tell nsqd about the client, with a JSON body, and ask for features."""
+    """Return IDENTIFY: the client's properties as a JSON body, with the features that it requests."""
     return b"IDENTIFY\n%b%b" % (_size(len(body)), body)
 
 
@@ -41,7 +41,7 @@ class SubscribeMode(enum.StrEnum):
     """How a partition is subscribed to.
 
     In order one message comes at a time, whatever RDY says, and the next one once that is finished. In order, or with
-    details, each message tells its place in the log of the partition.
+    details, each message has its place in the log of the partition.
     """
 
     PLAIN = "SUB"
@@ -58,7 +58,7 @@ def sub(topic: str, channel: str, partition: int | None = None, way: SubscribeMo
 
 
 def mpub(topic: str, bodies: Sequence[bytes], partition: int | None = None) -> bytes:
-    """Publish messages, all or none as far as nsqd's disk goes along."""
+    """Publish messages, all or none unless nsqd's disk fails."""
     size = MPUB_OVERHEAD + SIZE_OVERHEAD * len(bodies)
     target = topic if partition is None else f"{topic} {partition}"
     parts = [b"MPUB %b\n" % target.encode("ascii"), b""]
@@ -95,5 +95,5 @@ def req(message_id: bytes, delay: int = 0) -> bytes:
 
 
 def touch(message_id: bytes) -> bytes:
-    """Start a message's time-out anew."""
+    """Restart a message's time-out."""
     return b"TOUCH %b\n" % message_id

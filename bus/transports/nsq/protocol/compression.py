@@ -21,7 +21,7 @@ class Codec(Protocol):
         ...
 
     def decode(self, data: bytes) -> bytes:
-        """Return what can be read so far; raises ``NotNsq`` for a damaged stream."""
+        """Return the data that can be decoded so far; raises ``NotNsq`` for a damaged stream."""
         ...
 
 

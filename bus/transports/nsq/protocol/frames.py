@@ -42,7 +42,7 @@ class FrameReader:
     Parameters
     ----------
     largest
-        Bytes of the largest frame that is believed.
+        Bytes of the largest frame that is accepted.
     """
 
     def __init__(self, largest: int = LARGEST) -> None:
@@ -57,7 +57,7 @@ class FrameReader:
         Raises
         ------
         NotNsq
-            The stream is no NSQ, at this point or later for ever.
+            The stream is no NSQ; each later call raises it as well.
         """
         if self._pieces:
             self._pieces.append(data)
@@ -132,7 +132,7 @@ def name_of(message_id: bytes) -> str:
 
 
 class Form(NamedTuple):
-    """What stands between a message's head and its body, which depends on topic and subscription.
+    """The fields between a message's head and its body, which depend on topic and subscription.
 
     Attributes
     ----------
@@ -159,12 +159,12 @@ class Form(NamedTuple):
         return begin
 
     def place_of(self, payload: bytes, body_at: int) -> tuple[int, int] | None:
-        """Return where a message is in the log of its partition and how many bytes it takes there; None if not told."""
+        """Return a message's position in the log of its partition and its size there in bytes; None without details."""
         return _place(payload, body_at - _PLACE) if self.is_detailed else None
 
 
 class TracedReply(NamedTuple):
-    """What nsqd answers to a traced publish: its id, the trace id, and where the message is in the partition's log."""
+    """nsqd's answer to a traced publish: its id, the trace id, and the message's position in the partition's log."""
 
     id: int
     trace: int

@@ -41,7 +41,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ChannelStats(msgspec.Struct, frozen=True):
-    """What one channel holds: waiting, sent and not finished, held back.
+    """The messages of one channel: waiting, sent and not finished, deferred.
 
     ``message_count`` came into it since the nsqd began; ``client_count`` consumers are there.
     """
@@ -56,7 +56,7 @@ class ChannelStats(msgspec.Struct, frozen=True):
 
 
 class TopicStats(msgspec.Struct, frozen=True):
-    """What one topic holds, or one partition of it on an nsqd of the fork.
+    """The messages of one topic, or of one partition of it on an nsqd of the fork.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class NodeInfo(msgspec.Struct, frozen=True):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """An nsqd as an nsqlookupd knows it.
+    """An nsqd as an nsqlookupd lists it.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class NsqHttp:
         await self._client.aclose()
 
     async def nodes(self, lookupd: Address) -> list[Peer]:
-        """Return the nsqds that an nsqlookupd knows."""
+        """Return the nsqds that an nsqlookupd lists."""
         return (await self._ask(lookupd, "GET", "/nodes", _Nodes)).producers or []
 
     async def listed(self, lookupd: Address) -> LookupAddresses:
@@ -173,7 +173,7 @@ class NsqHttp:
         await self._make("/topic/create", lookupd, query | ({"orderedmulti": "true"} if is_ordered else {}))
 
     async def register(self, lookupd: Address, topic: str, channel: str) -> None:
-        """Have the nsqlookupd that leads know a channel of a topic that takes no others."""
+        """Register a channel with the nsqlookupd that leads, for a topic that accepts no others."""
         await self._make("/channel/create", lookupd, {"topic": topic, "channel": channel})
 
     async def create_channel(self, nsqd: Address, topic: str, partition: int, channel: str) -> None:
@@ -198,14 +198,14 @@ class NsqHttp:
         return await self._ask(nsqd, "GET", "/info", NodeInfo)
 
     async def limits(self, nsqd: Address) -> Limits:
-        """Return what an nsqd takes; its defaults when it does not tell."""
+        """Return the limits of an nsqd; the defaults of nsqd for those that it does not report."""
         return Limits(
             await self._option(nsqd, "max_msg_size", _DEFAULT_MESSAGE),
             await self._option(nsqd, "max_body_size", _DEFAULT_BODY),
         )
 
     async def stats(self, nsqd: Address, topic: str = "") -> list[TopicStats]:
-        """Return what an nsqd holds, in one topic or in all."""
+        """Return the figures of an nsqd, for one topic or for all."""
         query = {"format": "json", "include_clients": "false", "include_mem": "false", "topic": topic}
         return (await self._ask(nsqd, "GET", "/stats", _Stats, query)).topics or []
 
@@ -216,14 +216,14 @@ class NsqHttp:
             await self._send(nsqd, "POST", "/channel/create", {"topic": topic, "channel": channel})
 
     async def delete(self, nsqd: Address, topic: str, channel: str) -> None:
-        """Delete a channel; what is not there is well.
+        """Delete a channel; a missing one is no error.
 
         The topic stays, also without channels: with it would go what another process makes and fills meanwhile.
         """
         await self._delete(nsqd, "/channel/delete", {"topic": topic, "channel": channel})
 
     async def forget(self, lookupd: Address, topic: str, channel: str) -> None:
-        """Have an nsqlookupd know a channel no more, from which nsqds take the channels of a new topic."""
+        """Delete a channel from an nsqlookupd, from which nsqds take the channels of a new topic."""
         await self._delete(lookupd, "/channel/delete", {"topic": topic, "channel": channel})
 
     async def _delete(self, peer: Address, path: str, query: dict[str, str]) -> None:
@@ -290,7 +290,7 @@ class NsqHttp:
         raise ErrorFrame(refusal.message or f"HTTP {response.status_code}", f"from http://{peer}{path}")
 
     async def _request(self, method: str, url: str, query: dict[str, str] | None) -> httpx.Response:
-        """Send a request, which is given a moment when nobody waits for it any more.
+        """Send a request, which gets a moment to end when its caller no longer waits for it.
 
         The HTTP client leaves a socket open when a request is cut off just as it has connected.
         """
@@ -306,7 +306,7 @@ class NsqHttp:
     def _end(self, request: asyncio.Task[httpx.Response]) -> None:
         self._requests.discard(request)
         if not request.cancelled():
-            request.exception()  # nobody may be waiting for it
+            request.exception()  # its caller may not wait for it any more
 
     def _url(self, peer: Address, path: str) -> str:
         port = self._encrypted.get(peer)

@@ -1,6 +1,6 @@
 """Asks the management plugin a few questions, each for a few columns of a page.
 
-The plugin counts for whoever asks, and a node that has many queues has run out of memory over it. So nothing is asked
+The plugin counts on request, and a node that has many queues has run out of memory over it. So nothing is asked
 whose answer needs the counters of queues, and what is read of an answer is bounded.
 """
 
@@ -107,7 +107,7 @@ class Management:
         return self._cluster
 
     async def look(self) -> BrokerFigures:
-        """Return how the cluster is; raises ``TransportError`` with what the last host said."""
+        """Return the state of the cluster; raises ``TransportError`` with the last host's error."""
         trouble: TransportError | None = None
         for base in sorted(self._url.bases, key=self._last.__ne__):
             try:

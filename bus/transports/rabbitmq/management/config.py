@@ -18,12 +18,12 @@ _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^:\[\],\s]+)(?::[0-9]{1,5})?"
 
 
 class ManagementUrl(NamedTuple):
-    """How to ask the management plugin.
+    """The addresses and options for requests to the management plugin.
 
     Attributes
     ----------
     bases
-        URLs without a slash at their end, any of which tells of the whole cluster.
+        URLs without a slash at their end, any of which reports on the whole cluster.
     vhost
         That of the bus's queues.
     options

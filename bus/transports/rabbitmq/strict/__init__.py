@@ -1,4 +1,4 @@
-"""RabbitmqGroup: three nodes that keep a copy each of what has a strict order."""
+"""RabbitmqGroup: three nodes that each keep a copy of strictly ordered destinations."""
 
 from bus.transports.rabbitmq.strict.group import PATIENCE, RabbitmqGroup
 

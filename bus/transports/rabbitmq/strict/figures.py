@@ -21,14 +21,14 @@ _ENOUGH: Final = 2
 
 
 class _QueueDepth(NamedTuple):
-    """How many messages nobody has, and at how many looks in a row there was none."""
+    """Number of undelivered messages, and the number of looks in a row at which there was none."""
 
     ready: int
     empty: int
 
 
 class Figures:
-    """Counts what waits in each queue.
+    """Counts the messages of each queue.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Figures:
             await self._clock.sleep(self._every)
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what waits, or is unacked at a reader of this process; None while no majority answers."""
+        """Return waiting messages, and those unacked at readers of this process; None while no majority answers."""
         if not self._nodes.are_most:
             return None
         return {(lane.destination, lane.subscription): self._lag(lane) for lane in self._lanes()}
@@ -85,5 +85,5 @@ class Figures:
         reading = self._readings.get(lane, _QueueDepth(0, 0))
         records = reading.ready + sum(reader.held for reader in readers)
         held = [reader.oldest for reader in readers if reader.oldest is not None]
-        # What waits is younger than what a reader has, and nobody knows how old where none has any.
+        # What waits is younger than what a reader has, and its age is unknown where none has any.
         return Lag(records, min(held, default=0 if reading.empty < _ENOUGH else None))

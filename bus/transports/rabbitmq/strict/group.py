@@ -72,7 +72,7 @@ class RabbitmqGroup:
         self._unmarked: dict[str, AnyText] = {}
         self._nodes = Nodes(name, url, self._missed, patience, clock, noise)
         self._addresses = Addresses(url.hosts, clock, noise, within=patience.connect)
-        # Apart from the nodes' own, since a broker that is short of memory stops reading from whoever publishes.
+        # Apart from the nodes' own, since a broker that is short of memory stops reading from publishers.
         self._reading = Connection(f"{name} (reading)", url, self._addresses, patience, clock, noise)
         self._topology = StrictTopology(name, patience.answer)
         self._survey = Survey(name, self._nodes, self._topology, within=patience.answer)
@@ -81,7 +81,7 @@ class RabbitmqGroup:
 
     @property
     def name(self) -> str:
-        """The name by which chains know it."""
+        """The group's name in chains."""
         return self._name
 
     def check(self, destination: Destination) -> None:
@@ -105,7 +105,7 @@ class RabbitmqGroup:
         Raises
         ------
         TransportUnavailable
-            A node is away, or does not know the others; call again.
+            A node is unreachable, or not connected to the others; call again.
         TransportRefused
             The URL does not name three nodes, credentials are wrong, or something with other settings has the name.
         """
@@ -115,16 +115,16 @@ class RabbitmqGroup:
         self._patterns.setdefault(destination.code, {}).update(patterns)
 
     async def remove(self, destination: str, subscription: str) -> None:
-        """Delete a subscription's queue, with what it holds."""
+        """Delete a subscription's queue, with its messages."""
         self._patterns.get(destination, {}).pop(subscription, None)
         await self._topology.delete(await self._nodes.reach_one(), Lane(destination, subscription))
 
     async def standing(self, destination: str, subscriptions: Sequence[str]) -> GroupStatus:
-        """Ask all three nodes and every queue; see ``Survey`` for how it knows."""
+        """Ask all three nodes and every queue; see ``Survey`` for the method."""
         return await self._survey.standing([Lane(destination, name) for name in subscriptions])
 
     async def mark(self, destination: str, known: str = "") -> str:
-        """Return what was known, or make an exchange whose name only this data has."""
+        """Return the known mark, or make an exchange with a unique name as the mark of this data."""
         self._unmarked.pop(destination, None)
         if known:
             return known
@@ -156,7 +156,7 @@ class RabbitmqGroup:
         return RabbitmqGroupWriter(session, channel, destination, is_whole, self._is_wanted, self._patience)
 
     async def reader(self, destination: str, subscription: str) -> RabbitmqGroupReader:
-        """Return a reader, which is the active one once those before it are gone."""
+        """Return a reader, which is the active one once those before it are closed."""
         lane, left = Lane(destination, subscription), self._readers.discard
         reader = RabbitmqGroupReader(
             self._name, lane, self._reading, self._quarantine, left, self._patience, self._clock, self._noise
@@ -165,11 +165,11 @@ class RabbitmqGroup:
         return reader
 
     def lags(self) -> dict[tuple[str, str], Lag] | None:
-        """Return what waits; of what is unacked only that of this process's readers is seen."""
+        """Return the waiting messages; of unacked ones only those of this process's readers are seen."""
         return self._figures.lags()
 
     def condition(self) -> AnyText:
-        """Return which node is away, and why; or that marks are refused, and why."""
+        """Return which node is unreachable, and why; or that marks are refused, and why."""
         return self._nodes.trouble() or joined(self._unmarked.values())
 
     async def close(self) -> None:
@@ -186,7 +186,7 @@ class RabbitmqGroup:
         return patterns is None or any(matches(pattern, message.routing_key) for pattern in patterns.values())
 
     def _missed(self, host: Host) -> None:
-        """Read on another node than one that does not answer, without waiting until heartbeats tell so."""
+        """Read on another node than one that does not answer, without waiting for missing heartbeats."""
         self._losses += 1
         session = self._reading.session
         if session is not None and (session.address.name, session.address.port) == host:

@@ -22,7 +22,7 @@ PREFETCH: Final = 64
 
 
 class Intake:
-    """Gets messages while it is the queue's active consumer; marks it acks, and hands to nobody.
+    """Gets messages while it is the queue's active consumer; acks marks itself, and hands them to no reader.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Intake:
         *,
         within: float,
     ) -> AsyncIterator[Intake]:
-        """Open a channel of its own, to ``begin`` on; what is unacked in the end is the queue's again.
+        """Open a channel of its own, to ``begin`` on; unacked messages return to the queue in the end.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Intake:
         Raises
         ------
         TransportError
-            The mark did not come in time: no majority answers, or somebody else is the active consumer.
+            The mark did not come in time: no majority answers, or the active consumer is another one.
         """
         await self.consuming.flush()
         came = self._came
@@ -124,7 +124,7 @@ class Intake:
         return self._came == came and not self.consuming.unreadable
 
     async def answer(self, reply_to: str, *, is_drained: bool) -> None:
-        """Tell somebody whether the queue is drained; raises as ``is_drained`` does."""
+        """Answer a question whether the queue is drained; raises as ``is_drained`` does."""
         answering = self._channel.raw.basic_publish(DRAINED if is_drained else b"", routing_key=reply_to)
         doing = localized("answering from {queue}", queue=self._queue)
         await self._channel.session.call(doing, answering, within=self._within)

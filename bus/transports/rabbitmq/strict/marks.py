@@ -1,4 +1,4 @@
-"""Marks: what is put into a queue by the group itself, to see it come out behind everything that was there before."""
+"""Marks: messages that the group itself puts into a queue, and that come out after all earlier messages."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Mark(NamedTuple):
     Attributes
     ----------
     name
-        Tells it from all others.
+        A unique name.
     reply_to
-        Where whoever reads it tells whether its queue is drained; empty when nobody waits for that.
+        Queue for the reader's answer whether this queue is drained; empty when no answer is wanted.
     """
 
     name: str
     reply_to: str = ""
 
     def properties(self) -> Basic.Properties:
-        """Return what it travels as."""
+        """Return the properties of the message that carries it."""
         return Basic.Properties(delivery_mode=_PERSISTENT, headers={_HEADER: self.name}, reply_to=self.reply_to or None)
 
 
 def mark_of(delivered: DeliveredMessage) -> Mark | None:
-    """Undo ``properties``; None for what is no mark."""
+    """Undo ``properties``; None for a message that is no mark."""
     name = headers_of(delivered).get(_HEADER)
     return Mark(name, delivered.header.properties.reply_to or "") if isinstance(name, str) else None

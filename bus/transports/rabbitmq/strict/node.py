@@ -1,4 +1,4 @@
-"""One node of a group: a connection to it tells whether it answers, and whether the others know of it."""
+"""One node of a group: its connection shows whether it answers, and whether it is in a cluster with the others."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Node:
         return session
 
     async def meet(self, other: Node) -> None:
-        """See that another node knows what is on this one.
+        """Check that another node sees the queues on this one.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Node:
 
     async def _ask_for_badge(self, session: Session) -> None:
         async def ask(channel: Channel) -> None:
-            with suppress(ChannelLockedResource):  # it knows the queue, and whose it is
+            with suppress(ChannelLockedResource):  # the queue is there, and another connection owns it
                 await channel.raw.queue_declare(queue=self._badge, passive=True)
 
         channel = await session.channel(within=self._within)

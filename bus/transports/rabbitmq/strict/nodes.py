@@ -39,7 +39,7 @@ class Nodes:
 
     @property
     def are_most(self) -> bool:
-        """Whether there are as many as it takes to know what the group holds."""
+        """Whether there are enough nodes to determine the group's messages."""
         return len(self.sessions) > COPIES // 2
 
     @property
@@ -60,7 +60,7 @@ class Nodes:
         Raises
         ------
         TransportUnavailable
-            A node is away.
+            A node is unreachable.
         TransportRefused
             There are not three nodes, or one of them refuses us.
         """
@@ -68,9 +68,9 @@ class Nodes:
         return _all_of(await asyncio.gather(*(node.connection.reach() for node in self._nodes), return_exceptions=True))
 
     async def ask(self) -> list[Session]:
-        """Return a connection to each node once each has answered now, and knows the others.
+        """Return a connection to each node once each has answered now, and is connected to the others.
 
-        Raises as ``reach`` does; nodes that are apart are away as well.
+        Raises as ``reach`` does; nodes that are apart count as unreachable.
         """
         self._check()
         sessions = _all_of(await asyncio.gather(*(node.ask() for node in self._nodes), return_exceptions=True))
@@ -83,7 +83,7 @@ class Nodes:
         return next(iter(self.sessions), None) or next(iter(await self.reach()))
 
     def trouble(self) -> AnyText:
-        """Return what is wrong with the first node that is away; empty for nothing."""
+        """Return what is wrong with the first node that is unreachable; empty for nothing."""
         troubles = (node.connection.trouble for node in self._nodes)
         return next((trouble.said for trouble in troubles if trouble is not None), "")
 
@@ -105,7 +105,7 @@ class Nodes:
 
 
 def _all_of(results: Iterable[_Found | BaseException]) -> list[_Found]:
-    """Return what was found; raise what is not the network's first, then a refusal, since that tells more."""
+    """Return what was found; raise errors that are not the network's first, then refusals, which are more specific."""
     found, errors = list[_Found](), list[BaseException]()
     for result in results:
         if isinstance(result, BaseException):

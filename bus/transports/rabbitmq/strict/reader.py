@@ -30,7 +30,7 @@ _FIRST_BACKOFF: Final = 0.1
 
 
 class RabbitmqGroupReader:
-    """Consumes a queue from its making on, and again whenever its channel or connection is gone.
+    """Starts to consume a queue when it is made, and again whenever its channel or connection is lost.
 
     What a reader still holds then comes to it no second time: its ack counts for what the broker delivers again.
 
@@ -134,7 +134,7 @@ class RabbitmqGroupReader:
                 await self._clock.sleep(self._backoff.fail())
 
     async def _read(self, session: Session) -> None:
-        """Read on one channel until it is gone.
+        """Read on one channel until it is lost.
 
         Raises
         ------
@@ -148,12 +148,12 @@ class RabbitmqGroupReader:
                 await intake.begin()
                 await self._attend_to(intake)
             finally:
-                # From here on nobody acks on it, so that what is acked now comes again if it was not sent.
+                # From here on nothing is acked on it, so that what is acked now comes again if it was not sent.
                 self._intake = None
                 self._buffer.lose(self)
 
     async def _attend_to(self, intake: Intake) -> None:
-        """Do what is to be done on the channel, whenever there is something."""
+        """Do the pending work on the channel, whenever there is some."""
         while not intake.consuming.gone:
             self._wake.clear()
             await intake.consuming.flush()
@@ -167,7 +167,7 @@ class RabbitmqGroupReader:
         raise TransportUnavailable(localized("reading {place}: {gone}", place=self._place, gone=intake.consuming.gone))
 
     async def _answer(self, intake: Intake) -> None:
-        """Tell whoever asks whether the queue is drained."""
+        """Answer all questions whether the queue is drained."""
         asked, self._asked = self._asked, []
         questions = intake.questions()
         if not asked and not questions:

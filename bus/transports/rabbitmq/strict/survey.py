@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 class Survey:
-    """Asks by AMQP alone, which does not tell of copies.
+    """Determines the status by AMQP alone, which does not report copies.
 
-    A node starts its copies before it listens, so those on nodes that answer and know each other are taken for being
-    up, and a leader that knows of many messages or of a consumer has a majority behind it. A queue with few messages,
-    which may all be marks, or with none, as RabbitMQ says as well when no leader answers, is read by the survey itself,
-    on one node after the other: what a node's own copy has not applied, that node does not deliver, so a mark that
-    comes through each of them was in every copy, and nothing before it in any. One that has a reader is as empty as
-    that one says.
+    A node starts its copies before it accepts connections, so those on nodes that answer and are connected to each
+    other are taken for being up, and a leader that reports many messages or a consumer has a majority behind it. A
+    queue with few messages, which may all be marks, or with none, as RabbitMQ says as well when no leader answers, is
+    read by the survey itself, on one node after the other. A node does not deliver what its own copy has not applied.
+    So a mark that comes through each of them was in every copy, and nothing before it in any. For a queue with a
+    reader, the reader's answer counts.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Survey:
         self._within = within
 
     async def standing(self, lanes: Sequence[Lane]) -> GroupStatus:
-        """Ask all nodes and queues now; what does not answer in time is away."""
+        """Ask all nodes and queues now; a node that does not answer in time counts as unreachable."""
         try:
             with answering(localized("asking how {name} stands", name=self._group)):
                 async with asyncio.timeout(3 * self._within):
@@ -75,7 +75,7 @@ class Survey:
         return True
 
     async def _reader_says(self, session: Session, lane: Lane) -> bool:
-        """Ask whoever reads a queue; no answer is a no."""
+        """Ask the reader of a queue; no answer is a no."""
         channel = await session.channel(within=self._within, confirms=True)
         try:
             doing = localized("asking the reader of {queue}", queue=queue_of(lane))

@@ -24,16 +24,16 @@ _ARGUMENTS: Final[Mapping[str, Any]] = {
 
 
 class Depth(NamedTuple):
-    """What a queue's leader says of it.
+    """A queue's depth, as its leader reports it.
 
-    Both are 0 as well when there is no leader that answers: RabbitMQ 3.10 does not tell the one from the other.
+    Both are 0 as well when there is no leader that answers: RabbitMQ 3.10 does not distinguish the two cases.
 
     Attributes
     ----------
     ready
-        How many messages nobody has.
+        Number of messages that are not delivered to a consumer.
     consumers
-        How many get messages: one, or none.
+        Number of consumers that get messages: one, or none.
     """
 
     ready: int
@@ -41,7 +41,7 @@ class Depth(NamedTuple):
 
 
 class StrictTopology:
-    """Makes and deletes queues, and looks at them.
+    """Makes, deletes and inspects queues.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class StrictTopology:
         await self._on_channel(session, localized("making queues on {name}", name=self._group), make)
 
     async def delete(self, session: Session, lane: Lane) -> None:
-        """Delete a queue with what it holds; raises as ``make`` does."""
+        """Delete a queue with its messages; raises as ``make`` does."""
         doing = localized("deleting a queue on {name}", name=self._group)
         await self._on_channel(session, doing, lambda channel: channel.raw.queue_delete(queue=queue_of(lane)))
         self._bound.pop(lane, None)

@@ -70,7 +70,7 @@ class RabbitmqGroupWriter:
     async def _put(self, message: Message) -> bool:
         if self._is_over or not self._is_whole():
             return False
-        # Until it is confirmed, for whoever is cancelled here does not know either.
+        # Until it is confirmed, since a cancelled caller does not see the outcome either.
         self._is_over = True
         try:
             await self._publish(message)
@@ -88,7 +88,7 @@ class RabbitmqGroupWriter:
         Raises
         ------
         TransportError
-            Nobody knows whether they do.
+            Whether they do is uncertain.
         """
 
         async def publish() -> None:
