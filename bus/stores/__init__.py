@@ -1,1 +1,1 @@
-"""Stores of traces, unfinished work and configuration; stores do not know each other."""
+"""Stores of traces, unfinished work and configuration; stores do not depend on each other."""

@@ -11,7 +11,7 @@ _MONGODB: Final = ("mongodb://", "mongodb+srv://")
 
 
 def sqlite_directory(address: str) -> Path | None:
-    """Return where an embedded store rests; None for one that is behind a MongoDB address.
+    """Return the directory of an embedded store; None for a store behind a MongoDB address.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The end of deliveries that nobody is to get, counted and told like any other end."""
+"""Cancels open deliveries that no subscriber will receive, and counts and reports them like any other end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bus.stores.rollups import Rollups
 
 
 class Cancellations:
-    """Has the store end what no dispatcher ends any more.
+    """Has the store end deliveries that no dispatcher will finish.
 
-    Two processes that cancel the same delivery at the same time both tell of it.
+    Two processes that cancel the same delivery at the same time both report it.
     """
 
     def __init__(self, store: DeliveryStore, rollups: Rollups, events: Events) -> None:
@@ -28,7 +28,7 @@ class Cancellations:
         Raises
         ------
         StoreError
-            The store does not answer; what it ended before that was counted and told.
+            The store does not answer; what it ended before that was counted and reported.
         """
         return await self._store.cancel(destination, subscription, until, self._ended)
 

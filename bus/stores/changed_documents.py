@@ -26,7 +26,7 @@ class ChangedDocuments:
     async def read(
         self, collection: str, in_force: Collection[str], decode: Callable[[Document], Content]
     ) -> tuple[list[Content], set[str]]:
-        """Return what differs from what is in force, decoded, and the keys of documents that are in force and gone."""
+        """Return the changed documents, decoded, and the keys of documents that are in force and were removed."""
         accepted = self._accepted.get(collection, {})
         documents: dict[str, Document] = {}
         decoded: list[Content] = []

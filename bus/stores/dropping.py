@@ -1,4 +1,4 @@
-"""Rules for dropping a partition that somebody else keeps, shared by every store."""
+"""Rules for dropping a partition that the pipeline archived, shared by every store."""
 
 from __future__ import annotations
 

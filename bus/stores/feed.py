@@ -39,7 +39,7 @@ class Follower(Protocol):
     """Follows a source's records on their way to the store."""
 
     async def prepare(self) -> None:
-        """Do what must be durable in the store before it gets any record.
+        """Write to the store what must be durable there before it gets any record.
 
         Raises
         ------
@@ -49,7 +49,7 @@ class Follower(Protocol):
         ...
 
     def leaving(self, record: Record, write: Message | Outcome) -> Message | Outcome:
-        """Return what the store gets for a record; it may have that from now on, until ``returned``."""
+        """Return the write that the store gets for a record; it may have that from now on, until ``returned``."""
         ...
 
     def written(self, records: Sequence[Record]) -> None:
@@ -74,7 +74,7 @@ class Source:
     Attributes
     ----------
     follower
-        Is told of the records, when there is one.
+        Receives the records, when there is one.
     """
 
     def __init__(
@@ -94,15 +94,15 @@ class Source:
 
     @property
     def lanes(self) -> Sequence[str]:
-        """Lanes with something to claim."""
+        """Streams with records to claim."""
         return self.spool.lanes(self._consumer)
 
     async def wait(self) -> None:
-        """Return when there is something to claim."""
+        """Return when there are records to claim."""
         await self.spool.wait(self._consumer)
 
     async def claim(self, lane: str, limit: int) -> list[Record]:
-        """Take up to ``limit`` records of a lane."""
+        """Take up to ``limit`` records of a stream."""
         return await self.spool.claim(self._consumer, limit, lane)
 
     def read(self, records: Sequence[Record]) -> list[_ClaimedRecords]:
@@ -117,7 +117,7 @@ class Source:
         self.came_back(records)
 
     def came_back(self, records: Sequence[Record]) -> None:
-        """Tell that the store did not take records."""
+        """Report to the follower that the store did not take records."""
         if self.follower is not None:
             self.follower.returned(records)
 
@@ -147,8 +147,8 @@ class StoreFeed:
     A batch that the store refuses is taken apart, so that a record that it does not take (its document is too large,
     its partition is damaged) holds up no other. Such records stay claimed, so that the spool keeps and counts them, and
     are written again from time to time. When so many are refused that it must be the store itself, they are released
-    and tried with a growing backoff, as when it is away. When it does not answer in time, the next batch is half as
-    large, so that a slow store completes it within its deadline.
+    and tried with a growing backoff, as when it is unreachable. When it does not answer in time, the next batch is
+    half as large, so that a slow store completes it within its deadline.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class StoreFeed:
     count
         Counts the writes that the store has, before they are acked.
     tell
-        Tells of them, before they are counted; never raises.
+        Reports them, before they are counted; never raises.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class StoreFeed:
         return next(source for source in self._sources if source.spool is spool)
 
     async def run(self) -> None:
-        """Feed until cancelled; the store may be away for any time."""
+        """Feed until cancelled; the store may be unreachable for any time."""
         while True:
             self._busy = True
             for source in self._sources:
@@ -234,7 +234,7 @@ class StoreFeed:
         return True
 
     async def _gather(self) -> tuple[list[_ClaimedRecords], bool]:
-        """Claim a batch, of which each source that has something gets its part; and tell whether there may be more."""
+        """Claim a batch with a part for each source that has records; return whether there may be more."""
         batch: list[_ClaimedRecords] = []
         is_cut = False
         waiting = [source for source in self._sources if source.lanes]
@@ -246,7 +246,7 @@ class StoreFeed:
         return batch, is_cut
 
     async def _claim(self, source: Source, room: int) -> tuple[list[_ClaimedRecords], bool]:
-        """Claim from the lanes of a source, and tell whether one had as much as it was allowed."""
+        """Claim from the streams of a source, and return whether one had as much as it was allowed."""
         now = self._clock.monotonic()
         found: list[_ClaimedRecords] = []
         is_full = False

@@ -80,7 +80,7 @@ class BatchCollector(Generic[Item, Result]):
         return batch
 
     async def _results_of(self, items: list[Item]) -> Sequence[Result | Exception]:
-        """Commit a batch; one that fails for good is committed item by item, so that only those at fault fail."""
+        """Commit a batch; after a permanent failure commit it item by item, so that only the faulty items fail."""
         try:
             return await self._commit(items)
         except Exception as error:  # noqa: BLE001 - it belongs to the callers, who get it

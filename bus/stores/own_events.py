@@ -20,9 +20,9 @@ from bus.ports.store import DocumentStore
 _log = logging.getLogger(__name__)
 COLLECTION: Final = "own_events"
 MOST: Final = 10_000
-"""Events that wait at most; of what happens beyond, nothing is told."""
+"""Events that wait at most; events beyond that are not reported."""
 KEPT: Final = 7 * DAY
-"""Milliseconds after which one that nobody has accepted is dropped: receivers take no older messages for ever."""
+"""Milliseconds after which an event that no receiver accepted is dropped: receivers refuse messages of that age."""
 _AT_ONCE: Final = 100
 _COUNTED_EVERY: Final = 500
 

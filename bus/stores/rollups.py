@@ -90,7 +90,7 @@ class Rollups:
             sheet.count(write)
 
     async def run(self) -> None:
-        """Write until cancelled; the store may be away for any time."""
+        """Write until cancelled; the store may be unreachable for any time."""
         while True:
             await self._clock.sleep(_INTERVAL)
             if self._fresh or self._clock.monotonic() - self._marked_at >= _REFRESHED:

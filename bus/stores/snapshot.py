@@ -1,4 +1,4 @@
-"""The last good configuration on this process's disk, for when the store is away, or comes back emptied."""
+"""The last good configuration on this process's disk, for when the store is unreachable or comes back emptied."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _Documents = list[Document]
 
 
 class PutBack(msgspec.Struct, frozen=True):
-    """What was put back into a store that had been emptied: (collection, key) of each document."""
+    """The documents that were put back into an emptied store: (collection, key) of each."""
 
     documents: tuple[tuple[str, str], ...]
 
 
 def decode_note(value: bytes) -> PutBack:
-    """Return what a note in the store says was put back."""
+    """Return the documents that were put back, from a note in the store."""
     return msgspec.json.decode(value, type=PutBack)
 
 
 def read_kept(data: Path, collection: str) -> _Documents | None:
-    """Return what is kept of a collection below a data directory; None when nothing is, or it cannot be read."""
+    """Return the kept documents of a collection below a data directory; None without any, or if they cannot be read."""
     try:
         return msgspec.msgpack.decode((data / _DIRECTORY / f"{collection}{_SUFFIX}").read_bytes(), type=_Documents)
     except (OSError, msgspec.DecodeError):
@@ -51,7 +51,7 @@ def kept_files(root: Path) -> list[Path]:
 
 
 class Snapshot:
-    """Documents of the store; whole collections that were read are kept on disk and read from there when it is away.
+    """Documents of the store; whole collections that were read are kept on disk, for when the store is unreachable.
 
     What is kept is what the store has: secrets are encrypted and keys are hashed as they are there. Single documents
     come from the kept collection as well. Changes always need the store; those made here are in the files half a second
@@ -101,7 +101,7 @@ class Snapshot:
             await self._write(collection)
 
     async def get(self, collection: str, key: str) -> Document | None:
-        """Return one document; of a kept collection the last one known when the store is away."""
+        """Return one document; of a kept collection the last version read when the store is unreachable."""
         try:
             found = await self._documents.get(collection, key)
             if found is None and (collection, key) == self._mark:
@@ -114,7 +114,7 @@ class Snapshot:
         return found
 
     async def list(self, collection: str, *, prefix: str = "", after: str = "", limit: int | None = None) -> _Documents:
-        """Return documents by key order; of a kept collection the last ones known when the store is away.
+        """Return documents by key order; of a kept collection the last versions read when the store is unreachable.
 
         Of a kept collection as a whole nothing is older than what this process has changed by the time it is returned.
         """

@@ -20,7 +20,7 @@ _DIGEST_BYTES: Final = 16
 
 
 class Reference(NamedTuple):
-    """Where a value is stored: its message, its name, and how many bytes it has."""
+    """The place where a value is stored: its message, its name, and its size in bytes."""
 
     message_id: str
     name: str

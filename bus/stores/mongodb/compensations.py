@@ -79,8 +79,8 @@ class Compensations:
     ) -> list[Compensation]:
         """Take due rows, round robin over subscriptions.
 
-        Rows are read, then claimed where nobody changed them since; what others were quicker to take is made up for
-        with further ones.
+        Rows are read, then claimed where no other process changed them since; further rows make up for those that other
+        processes claimed first.
         """
         free = {lane: count for lane, count in room.items() if count > 0}
         leased: list[Form] = []
@@ -143,13 +143,13 @@ class Compensations:
         return {lane_of(group["_id"]): int(group["rows"]) for group in groups}
 
     async def _first(self, condition: Form) -> int | None:
-        """Return when the first of the rows that meet a condition can be leased."""
+        """Return the time at which the first of the rows that meet a condition can be leased."""
         wanted = {"ready_at": {"$gte": 0, "$lt": NEVER}, **condition}
         first = await self._connection.find(COMPENSATIONS, wanted, fields=["ready_at"], sort=[("ready_at", 1)], limit=1)
         return int(first[0]["ready_at"]) if first else None
 
     async def next_due(self) -> int | None:
-        """Return when the next row can be leased."""
+        """Return the time at which the next row can be leased."""
         return await self._first({})
 
     async def ordered_keys(self, lane: LaneKey, after: str | None, limit: int) -> list[KeyRows]:
@@ -277,7 +277,7 @@ class Compensations:
         return dealt
 
     async def _claim(self, candidates: Sequence[Form], now: int, until: int, owner: str) -> list[Form]:
-        """Lease those of the rows that nobody changed since they were read, and return them as they are now."""
+        """Lease those rows that no other process changed since they were read; return them in their present state."""
         claimed: list[Form] = []
         for piece in slices(candidates):
             claim = str(ObjectId())
@@ -369,7 +369,7 @@ def _size(form: Form) -> int:
 
 
 def _unchanged(form: Form) -> dict[str, Any]:
-    """Return the condition that nobody replaced or leased a row since; a foreign row may lack these fields."""
+    """Return the condition that a row was not replaced or leased since; a foreign row may lack these fields."""
     return {"_id": form["_id"], "order": {"$eq": form.get("order")}, "epoch": {"$eq": form.get("epoch")}}
 
 

@@ -1,4 +1,4 @@
-"""The client of one database: what it is told for safety and for deadlines, and one way to call it."""
+"""The client of one database: its options for safety and deadlines, and one way to call it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAJORITY: Final = ReadConcern("majority")
 _TURN: Final = 0.02
 _SHORT: Final = 2.0  # seconds to find a server
 _SHORT_MS: Final = 2_000
-_KNOWN_AWAY: Final = 1.0  # seconds for which nobody waits for a server again
+_KNOWN_AWAY: Final = 1.0  # seconds for which no call waits for a server again
 _CONNECT_MS: Final = 1_500  # shorter, so that the error of a server that is not found says why
 
 # These hold whatever the URL says: nothing is acknowledged that a majority does not have in its journal, and what is
@@ -56,9 +56,9 @@ OPTIONS: Final[Form] = {
 
 
 class _Losses(ConnectionPoolListener):
-    """Counts connections that ended; the server may have gone, and come back without what was in it.
+    """Counts connections that ended; the server may have been lost, and come back without its latest data.
 
-    A server's own events would come up to a second late; these come before the call that met the loss goes on.
+    A server's own events would come up to a second late; these come before the call that met the loss continues.
     """
 
     count = 0
@@ -78,7 +78,7 @@ class _Losses(ConnectionPoolListener):
 
 
 class Connection:
-    """A client of one database; connects by itself, for ever.
+    """A client of one database; connects by itself, and retries without end.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Connection:
 
     @property
     def losses(self) -> int:
-        """How often a connection ended; what was made in the server before may have to be made again."""
+        """Number of connections that ended; objects made in the server before may have to be made again."""
         return self._losses.count
 
     @property
@@ -132,12 +132,12 @@ class Connection:
 
     @property
     def _has_server(self) -> bool:
-        """Whether the driver, which goes on looking, knows of a server that takes writes."""
+        """Whether the driver, which keeps looking, has found a server that takes writes."""
         found: bool = self._client.topology_description.has_writable_server()
         return found
 
     async def exchange(self, what: str, work: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-        """Do one exchange with the server within a deadline, and raise the store's errors; ``what`` is for their text.
+        """Call the server once within a deadline, and raise the store's errors; ``what`` is for their text.
 
         It is never cancelled, as the driver may lose a lock by that: a caller that is cancelled leaves it to its
         deadline, until when it may take effect.
@@ -206,7 +206,7 @@ class Connection:
         return await self.exchange(f"read {collection}", lambda: found.to_list(None))
 
     async def aggregate(self, collection: str, stages: Sequence[Form]) -> list[Form]:
-        """Return what a pipeline of the server makes of a collection; raises as ``exchange`` does."""
+        """Return the result of an aggregation pipeline on a collection; raises as ``exchange`` does."""
 
         async def groups() -> list[Form]:
             return await (await self[collection].aggregate(stages)).to_list(None)

@@ -1,4 +1,4 @@
-"""Documents in the collections of traces that the bus cannot read: kept aside, counted, and in nobody's way."""
+"""Documents in the collections of traces that the bus cannot read: set aside and counted, so they block nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DamagedDocuments:
 
     @property
     def count(self) -> int:
-        """How many different ones this process met, up to a thousand."""
+        """Number of different damaged documents that this process met, up to a thousand."""
         return len(self._named)
 
     def note(self, collection: str, form: Form, error: DamagedDocument) -> None:
@@ -41,6 +41,6 @@ class DamagedDocuments:
         copy = {
             "_id": f"{collection} {form['_id']} {form.get('revision', '')}",
             "reason": str(error),
-            "bson": bson.encode(form),  # as it is: one cannot know whether it may be part of another document
+            "bson": bson.encode(form),  # as it is: it may not be valid as a part of another document
         }
         await insert_new(self._connection, DAMAGED, [copy])

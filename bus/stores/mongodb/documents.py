@@ -25,7 +25,7 @@ _MOST_TRIES: Final = 100
 class Documents:
     """The ``DocumentStore`` part: ``_id`` is collection and key, so that one index finds and orders them.
 
-    What callers read is settled: a version that they compare with later names the same value for ever.
+    What callers read is settled: a version that they compare with later names the same value permanently.
     """
 
     def __init__(self, connection: Connection, damaged: DamagedDocuments) -> None:

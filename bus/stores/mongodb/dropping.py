@@ -1,4 +1,4 @@
-"""Partitions that are dropped whole: one that somebody else keeps, and those past their retention."""
+"""Drops whole partitions: those that the pipeline archived, and those past their retention."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _typed(value: Any, kind: type[Value]) -> Value:
 
 
 def _names(message: Message | None) -> list[str]:
-    """Return what a message is called besides its id and its biz id: its keys, trace id and first id."""
+    """Return the names of a message besides its id and its biz id: its keys, trace id and first id."""
     if message is None:
         return []
     names = (message.key, message.idempotency_key, trace_id_of(message.traceparent), message.original_id)
@@ -197,5 +197,5 @@ def _names(message: Message | None) -> list[str]:
 
 
 def _received_at(trace: Trace) -> int:
-    """Return when the message was received; while it has not arrived, when its id was made."""
+    """Return the time of receipt of the message; while it has not arrived, the time of its id."""
     return trace.message.received_at if trace.message is not None else id_time(trace.id)

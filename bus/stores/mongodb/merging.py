@@ -1,4 +1,4 @@
-"""The work of one gathering on one partition: read, merge in memory, write where nobody wrote in between."""
+"""Merges one gathering into one partition: reads, merges in memory, writes where no other process wrote in between."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class LoadedTrace:
 class Merge:
     """The writes of one gathering for one partition, in rounds, until every one is in its document.
 
-    A document is inserted blindly when its message came along, because then it is new as a rule. Whatever turns out
-    to be there already, or was written by somebody else since it was read, is left for the next round.
+    A document is inserted blindly when its message came along, because then it is new as a rule. A document that turns
+    out to be there already, or was written by another process since it was read, is left for the next round.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Merge:
                 _merge(held, write)
 
     async def write(self) -> None:
-        """Write the merged documents; those that somebody else wrote meanwhile stay open."""
+        """Write the merged documents; those that another process wrote meanwhile stay open."""
         inserts: list[Form] = []
         updates: list[tuple[str, UpdateOne | ReplaceOne[Form]]] = []
         for name, held in self.held.items():

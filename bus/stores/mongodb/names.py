@@ -14,7 +14,7 @@ _BODIES: Final = re.compile(r"bodies_(\d{8})_(\d+)d")
 
 
 class Label(PartitionLabel):
-    """What names a partition."""
+    """The name of a partition."""
 
     __slots__ = ()
 

@@ -79,7 +79,7 @@ class OpenDeliveries:
         return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
-        """Delete the rows, and end their deliveries, of which the traces may know nothing yet."""
+        """Delete the rows, and end their deliveries, which may not be in the traces yet."""
         count = 0
         async for rows in self._compensations.rows_of(lane, _CHUNK):
             traced = await self._traced(rows)

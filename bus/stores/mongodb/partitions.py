@@ -38,7 +38,7 @@ class Partitions:
         return [label for label in await self.newest_first() if label.day == day]
 
     async def prepare(self, label: Label) -> None:
-        """Make a partition with its indexes, unless this was done lately and the server was there ever since."""
+        """Make a partition with its indexes, unless this was done recently and no connection was lost since then."""
         if self._losses != self._connection.losses:
             self._losses = self._connection.losses
             self._prepared.clear()

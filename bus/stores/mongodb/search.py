@@ -3,8 +3,8 @@
 A page over one condition (destination, an id of any kind, source, a message's status other than ``delivered``, or a
 delivery's status other than ``delivered``) costs the same in a store of any size: an index has its documents in order.
 Further conditions, texts, and ``delivered`` are checked along the narrowest index in windows that grow; answers,
-errors, headers and what is in a body are checked here, on documents that are fetched in batches. Both go on for at most
-``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
+errors, headers and what is in a body are checked here, on documents that are fetched in batches. Both take at most
+``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to continue.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Searcher:
         return Page(found, None if horizon is None else horizon.encode().hex(), searched)
 
     async def _search(self, selection: Selection, below: str, limit: int) -> tuple[list[Trace], str | None]:
-        """Return up to ``limit`` matches below an id, and the id to go on below; None when there are no more."""
+        """Return up to ``limit`` matches below an id, and the id to continue below; None when there are no more."""
         deadline = self._clock.monotonic() + PATIENCE
         since = "" if selection.since is None else id_from(selection.since)
         if selection.before is not None:
@@ -105,7 +105,7 @@ class _Scan:
         self._deadline = deadline
 
     async def run(self, limit: int) -> tuple[list[Trace], str | None]:
-        """Return matches, the greatest id first, and the id to go on below; None when the partition is done."""
+        """Return matches, the greatest id first, and the id to continue below; None when the partition is done."""
         plan = plan_for(self._selection)
         below, window = self._below, max(limit, _FIRST_WINDOW)
         found: list[Trace] = []
@@ -130,7 +130,7 @@ class _Scan:
     async def _matches(self, plan: Plan, below: str, since: str, most: int) -> tuple[list[Trace], str | None]:
         """Return the matches between two ids, and the last id that there was time for; None for all.
 
-        Goes on past documents that cannot be read.
+        Continues past documents that cannot be read.
         """
         found: list[Trace] = []
         while len(found) < most:

@@ -125,11 +125,11 @@ class MongodbStore:
 
     @property
     def damaged(self) -> int:
-        """How many documents this process met that it could not read; the log and ``damaged`` have them."""
+        """Number of documents that this process could not read; the log and ``damaged`` have them."""
         return self._damaged.count
 
     async def health(self) -> StoreFigures:
-        """Return how the replica set and its oplog are; a login that may not see them is told nothing."""
+        """Return the health of the replica set and its oplog; a login that may not see them gets nothing."""
         return await read_health(self._connection)
 
     async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
@@ -158,7 +158,7 @@ class MongodbStore:
         return await self._searcher.search(selection, cursor, limit)
 
     async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
-        """Return what fails, grouped; reads a part of each trace that fails, for a second at most."""
+        """Return failing deliveries, grouped; reads a part of each trace that fails, for a second at most."""
         return await self._failing.groups(selection, limit)
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:

@@ -26,7 +26,7 @@ _MOST_TURNS: Final = 10
 
 
 class Call(NamedTuple):
-    """What one caller writes."""
+    """The writes of one caller."""
 
     writes: Sequence[Write]
     documents: Sequence[DocumentWrite]

@@ -40,17 +40,17 @@ COMMIT;
 class SharedClaims:
     """The file, opened by one process.
 
-    A call takes microseconds, or waits for 5 ms at most. Of a file that cannot be used, nothing is known: then a
+    A call takes microseconds, or waits for 5 ms at most. A file that cannot be used gives no information: then a
     message may be accepted twice, and none is lost.
 
     Parameters
     ----------
     owner
-        The process, the same after a restart: what it was storing when it ended is settled by ``recover``.
+        The process, the same after a restart: messages that it was storing when it ended are settled by ``recover``.
     former
         Processes that do not come back, and whose queues this one has.
     now
-        Milliseconds since the epoch; who makes the file knows nothing of ids of before.
+        Milliseconds since the epoch; a process that makes the file has no record of earlier ids.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class SharedClaims:
         self._settle()
 
     def settle(self, accepted: Mapping[bytes, bytes], refused: Collection[bytes]) -> None:
-        """Say what became of claimed names."""
+        """Record the results of claimed names."""
         self._unsettled.extend((_ACCEPTED, said, name) for name, said in accepted.items())
         self._unsettled.extend((_DOUBTFUL, b"", name) for name in refused)
         self._settle()

@@ -54,7 +54,7 @@ class Compensations:
         return {(row[0], row[1]): UnfinishedRows(row[2], row[3], row[4]) for row in found}
 
     async def next_due(self) -> int | None:
-        """Return when the next row can be leased."""
+        """Return the time at which the next row can be leased."""
         rows = await self._control.read(sql.NEXT_READY, (NEVER,))
         earliest: int | None = rows[0][0]
         return earliest

@@ -29,7 +29,7 @@ PRAGMA journal_size_limit = {_JOURNAL_BYTES};
 
 
 def open_writer(path: Path, steps: Sequence[str]) -> apsw.Connection:
-    """Open a file for writing, and make it when it is new; to be called in a thread, while nobody else opens it.
+    """Open a file for writing, and make it when it is new; call it in a thread, while nothing else opens it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def open_writer(path: Path, steps: Sequence[str]) -> apsw.Connection:
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    """Open an existing file for reading only, in a thread, while nobody drops it; what it waits for blocks."""
+    """Open an existing file for reading only, in a thread, while nothing drops it; its waits block."""
     with translating(path.name):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
@@ -72,7 +72,7 @@ def open_reader(path: Path) -> apsw.Connection:
 
 
 async def patiently(call: Callable[[], Result]) -> Result:
-    """Return what a short call gives, made again while another process has a lock; the loop goes on meanwhile.
+    """Return the result of a short call, repeated while another process has a lock; the event loop is not blocked.
 
     Raises
     ------

@@ -109,6 +109,6 @@ class Control:
         await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def _roll_back(self) -> None:
-        with suppress(apsw.Error):  # the failure that led here is the one to tell
+        with suppress(apsw.Error):  # the failure that led here is the one to report
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""All files of an embedded store at one moment, to be copied while the bus goes on writing."""
+"""Copies all files of an embedded store at one moment, while the bus continues to write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def messages(still: SqliteSnapshot) -> int:
 
 
 def newest_version(name: str) -> int | None:
-    """Return the newest format that this bus knows of a store's file; None when the name is not of one."""
+    """Return the newest format of a store's file that this bus supports; None when the name is not of one."""
     if name == CONTROL:
         return len(control_sql.STEPS)
     return None if label_of(name) is None else len(trace_sql.STEPS)

@@ -1,4 +1,4 @@
-"""Partitions that are dropped whole: one that somebody else keeps, and those past their retention."""
+"""Drops whole partitions: those that the pipeline archived, and those past their retention."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from bus.stores.sqlite.reading import CommittedReader
 class PartitionDrop:
     """Looks at all of a partition while others write, then drops it unless one of them did.
 
-    SQLite tells a connection whether any other one has changed the file since; it is asked inside a write transaction,
-    in which nobody else can.
+    SQLite reports to a connection whether another one has changed the file since; this is checked inside a write
+    transaction, in which no other connection can change it.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ _FILE: Final = re.compile(r"traces-(\d{8})-(\d+)d\.db")
 
 
 class Label(PartitionLabel):
-    """What names a partition."""
+    """The name of a partition."""
 
     __slots__ = ()
 

@@ -23,9 +23,10 @@ POLL: Final = 0.002
 class WriteLock:
     """The right to write, which one process has at a time.
 
-    SQLite's own lock goes to whoever happens to ask in the moment it is free, which is the process that just freed
-    it. So there is a second lock, the gate: who waits for the first holds it, and the process that was just served
-    has to wait for the gate. After ``_COURTESY`` seconds its holder counts as stopped, and the gate is ignored.
+    SQLite's own lock goes to the process that happens to ask in the moment it is free, which is the process that just
+    freed it. So there is a second lock, the gate: the process that waits for the first holds it, and the process that
+    was just served has to wait for the gate. After ``_COURTESY`` seconds its holder counts as stopped, and the gate is
+    ignored.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -36,7 +37,7 @@ class WriteLock:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Hold the turn; the loop goes on while another process has it.
+        """Hold the turn; the event loop is not blocked while another process has it.
 
         Raises
         ------

@@ -63,7 +63,7 @@ class OpenDeliveries:
         return count
 
     async def _cancel_rows(self, lane: LaneKey, now: int, ended: Ended) -> int:
-        """Delete the rows, and end their deliveries, of which the traces may know nothing yet."""
+        """Delete the rows, and end their deliveries, which may not be in the traces yet."""
         count = 0
         deleted = True
         while deleted:  # again, since a row that is leased or given back meanwhile changes its place

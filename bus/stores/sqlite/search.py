@@ -3,7 +3,8 @@
 A page over one condition (destination, an id of any kind, source, a message's status other than ``delivered``, or a
 delivery's status other than ``delivered``) costs the same in a store of any size: an index has its rows in order.
 Further conditions, texts, what is in a body, and ``delivered`` are checked row by row along the narrowest index, for
-about ``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to go on.
+about ``PATIENCE`` seconds a page; a page that ran out of time has fewer traces, perhaps none, and says where to
+continue.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Searcher:
     def search(
         self, partitions: Sequence[Label], selection: Selection, below: bytes, limit: int
     ) -> tuple[list[Found], bytes | None, Stop | None]:
-        """Return up to ``limit`` traces below a key, the greatest first, the key to go on below, and why there."""
+        """Return up to ``limit`` traces below a key, the greatest first, the key to continue below, and why there."""
         found, horizon = self._search(partitions, selection, below, limit + 1)
         if len(found) > limit:
             return found[:limit], found[limit - 1][0], Stop.LIMIT
@@ -103,7 +104,7 @@ class Searcher:
             return set(connection.execute(trace_sql.LANES))
 
     def failures(self, label: Label, lane: tuple[str, str], between: tuple[bytes, bytes]) -> list[tuple[Any, ...]]:
-        """Return what fails in a partition by subscription, signature and state; an empty name stands for any."""
+        """Return failing deliveries of a partition by subscription, signature and state; an empty name means any."""
         connection = self._connection(label)
         if connection is None:
             return []
@@ -136,7 +137,7 @@ class Searcher:
         return self._directory.inode(label) == self._open[label][1]
 
     def _trim(self) -> None:
-        """Close what was dropped, and what was not used for longest until there is room for one more."""
+        """Close what was dropped, and what was not used for longest until there is capacity for one more."""
         for label in [label for label in self._open if not self._is_present(label)]:
             self.forget(label)
         while len(self._open) >= _MOST_OPEN:
@@ -156,7 +157,7 @@ class _Scan:
         self._deadline = deadline
 
     def run(self, limit: int) -> tuple[list[Found], bytes | None]:
-        """Return matches, the greatest key first, and the key to go on below; None when the partition is done."""
+        """Return matches, the greatest key first, and the key to continue below; None when the partition is done."""
         plan = plan_for(self._connection, self._selection)
         found: list[Found] = []
         if plan is None:
@@ -177,7 +178,7 @@ class _Scan:
             below, step = floor, self._next_step(step, now - began, self._deadline - now)
 
     def _next_step(self, step: int, spent: float, left: float) -> int:
-        """Return as many rows as half the time that is left suffices for, as far as the last rows tell."""
+        """Return as many rows as half of the remaining time suffices for, estimated from the last rows."""
         return max(_BETWEEN_LOOKS, min(step * 4, _LONGEST_STEP, int(step * left / max(2 * spent, _INSTANT))))
 
     def _floor(self, plan: Plan, below: bytes, step: int) -> bytes | None:

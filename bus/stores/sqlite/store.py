@@ -99,7 +99,7 @@ class SqliteStore:
         return cls(files, Control(*connections, files.turn("control"), committer), committer, gather)
 
     async def health(self) -> StoreFigures:
-        """Return how large the files are, and whether checkpoints keep up."""
+        """Return the sizes of the files, and whether checkpoints keep up."""
         return await asyncio.to_thread(read_sizes, self._path)
 
     async def write(self, writes: Sequence[Message | Outcome], documents: Sequence[DocumentWrite] = ()) -> None:
@@ -126,7 +126,7 @@ class SqliteStore:
         return await self._reading.search(selection, cursor, limit)
 
     async def failures(self, selection: Selection, *, limit: int = MOST_GROUPS) -> Failures:
-        """Return what fails, grouped; 100,000 failed deliveries take about a tenth of a second."""
+        """Return failing deliveries, grouped; 100,000 failed deliveries take about a tenth of a second."""
         return await self._failing.groups(selection, limit)
 
     async def unsettled(self, destination: str, subscription: str, before: int, limit: int) -> list[Message]:
@@ -138,7 +138,7 @@ class SqliteStore:
         return await self._expiry.expire(now)
 
     async def drop(self, partition: PartitionLabel, contents: Contents) -> None:
-        """Drop a partition whole that has exactly these contents; reads all of it, while others go on."""
+        """Drop a partition whole that has exactly these contents; reads all of it, while other calls continue."""
         await self._dropping.drop(partition, contents)
 
     async def compensate(self, rows: Sequence[Compensation]) -> None:

@@ -24,7 +24,7 @@ from bus.stores.sqlite.partitions.partition import Partition
 
 
 class Call(NamedTuple):
-    """What one caller writes."""
+    """The writes of one caller."""
 
     writes: Sequence[KeyedWrite]
     documents: Sequence[DocumentWrite]
@@ -65,7 +65,7 @@ class TraceWriter:
         return [None] * len(calls)
 
     async def _begun(self, label: Label) -> Partition:
-        """Return a pinned partition inside a write transaction, which nobody drops before that ends."""
+        """Return a pinned partition inside a write transaction; no other process drops it before that ends."""
         while True:
             partition = await self._open_partitions.pin(label)
             try:

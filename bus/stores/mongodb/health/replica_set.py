@@ -22,7 +22,7 @@ _PRIMARY: Final = "PRIMARY"
 
 
 async def read_health(connection: Connection) -> StoreFigures:
-    """Return what the server tells; nothing of what it does not know, or does not tell this login.
+    """Return the health that the server reports; fields that it does not have or show to this login are left out.
 
     Raises
     ------
@@ -85,6 +85,6 @@ def window_of(first: Mapping[str, Any] | None, last: Mapping[str, Any] | None) -
 
 
 def used_of(size: Mapping[str, Any]) -> float:
-    """Return which share of an oplog is in use; one that is not full yet goes back as far as the set does."""
+    """Return the share of an oplog that is in use; one that is not full yet goes back as far as the set does."""
     most = size.get("maxSize")
     return float(size.get("size", 0)) / most if isinstance(most, int | float) and most > 0 else 0.0

@@ -28,7 +28,7 @@ _TICK: Final = 100_000_000  # ns; a directory's time moves in steps shorter than
 
 
 class Directory:
-    """Where the store's files are; which process may open or drop one of them, and which may write.
+    """The directory of the store's files, with locks for opening, dropping and writing them.
 
     A file is opened and dropped by one process at a time, because SQLite opens a file and its write-ahead log one
     after the other by their names: a drop in between would join the one to the other of a later file.
@@ -49,7 +49,7 @@ class Directory:
 
     @property
     def path(self) -> Path:
-        """Where the files are."""
+        """The path of the directory."""
         return self._path
 
     def turn(self, name: str) -> WriteLock:
@@ -84,7 +84,7 @@ class Directory:
                 raise
 
     def open_reader(self, label: Label) -> tuple[apsw.Connection, int] | None:
-        """Open a partition to read, and tell its inode; None when it is not there."""
+        """Open a partition to read, and return its inode too; None when it is not there."""
         path = self._path / label.file
         with self._alone():
             return (open_reader(path), self.inode(label)) if path.exists() else None
@@ -126,9 +126,10 @@ def _dropped(path: Path) -> Path:
 
 
 def _clear(path: Path) -> None:
-    """Remove what is left of a file that was dropped or taken away.
+    """Remove what is left of a file that was dropped or moved away.
 
-    Who still has that file open has its log open too; under the name of a new file nobody may open that log again.
+    A process that still has that file open has its log open too; no process may open that log again under the name of a
+    new file.
     """
     if not path.exists():
         for suffix in ("-wal", "-shm"):

@@ -200,7 +200,7 @@ def _start(key: bytes, message_id: str, write: Message | Outcome) -> LoadedDocum
 
 
 def _received_at(held: LoadedDocument) -> int:
-    """Return when a document's message was received; the time of its id while it has not arrived."""
+    """Return the time of receipt of a document's message; the time of its id while it has not arrived."""
     message = held.trace.message
     return message.received_at if message is not None else id_time(held.trace.id)
 

@@ -96,7 +96,7 @@ class OpenPartitions:
         return partition
 
     async def _trim(self, *, keep: Label) -> None:
-        """Close what was dropped, and what nobody uses of the rest until there is room for one more."""
+        """Close dropped partitions, and unused ones of the rest until there is capacity for one more."""
         for label in [label for label, partition in self._open.items() if not partition.present()]:
             await self._retire(label)
         idle = [label for label, partition in self._open.items() if not partition.pins and label != keep]

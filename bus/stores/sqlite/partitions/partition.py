@@ -24,7 +24,7 @@ _NO_NAMES: Final = frozenset[Name]()
 
 
 class LoadedDocument:
-    """A document in memory, and what the file knows of it.
+    """A document in memory, and its state in the file.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class LoadedDocument:
     status
         The state that the file's row says, as a number.
     indexed
-        What the file's index of deliveries says: state by lane.
+        State in the file's index of deliveries, by the number of destination and subscription.
     failing
-        What its index of failures says: how a delivery fails, by lane.
+        State in its index of failures: how a delivery fails, by the number of destination and subscription.
     names
         What its index of references says: further names of the message.
     body
@@ -69,7 +69,7 @@ class Partition:
     pins
         How many use it at the moment.
     retired
-        Whether it is to be closed when nobody uses it any more.
+        Whether it is to be closed once it has no users.
     """
 
     def __init__(self, path: Path, writer: apsw.Connection, reader: apsw.Connection) -> None:
@@ -112,7 +112,7 @@ class Partition:
         self.writer.execute("COMMIT")
 
     def roll_back(self) -> None:
-        """Undo the transaction and forget what memory knows of it."""
+        """Undo the transaction and forget its changes in memory."""
         self.recent.clear()
         self._destinations.clear()
         self._lanes.clear()
@@ -167,7 +167,7 @@ class Partition:
         return held
 
     def states(self, trace: Trace) -> dict[int, int]:
-        """Return what the index of deliveries says of a document: lane and state of each that is not delivered."""
+        """Return a document's entries in the index of deliveries: the state of each delivery that is not delivered."""
         destination = trace.destination
         return {
             self.lane_number(destination, name): state
@@ -176,7 +176,7 @@ class Partition:
         }
 
     def failing(self, trace: Trace) -> Mapping[int, Failing]:
-        """Return what the index of failures says of a document: how each delivery fails that does."""
+        """Return a document's entries in the index of failures: the failure of each failing delivery."""
         return {
             self.lane_number(trace.destination, name): (
                 self._signature_number(signature),

@@ -45,7 +45,7 @@ def partitions_in(path: Path) -> list[Label]:
 
 
 def bytes_in(path: Path, labels: Iterable[Label]) -> int:
-    """Return how much the files of partitions take, write-ahead logs included; of one that was dropped, nothing."""
+    """Return the bytes of the files of partitions, write-ahead logs included; a dropped one has none."""
     return bytes_of(file for label in labels for file in path.glob(f"{label.file}*"))
 
 
@@ -75,7 +75,7 @@ def pieces_of(
     before: int | None = None,
     bodies: bool = False,
 ) -> Iterator[list[ScannedTrace]]:
-    """Do as ``scan`` does, over an open connection."""
+    """Run ``scan`` over an open connection."""
     after = SMALLEST if since is None else time_key(since)
     below = GREATEST if before is None else time_key(before)
     whole = False
