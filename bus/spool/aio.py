@@ -50,7 +50,7 @@ class AsyncSpool:
 
     @property
     def directory(self) -> Path:
-        """Where the spool lives."""
+        """The directory of the spool."""
         return self._engine.directory
 
     async def append(self, records: Sequence[NewRecord], *, urgent: bool = False) -> list[int]:
@@ -69,7 +69,7 @@ class AsyncSpool:
         consumer: str = "",
         done: Sequence[Record] = (),
     ) -> None:
-        """Store the records as `append` does, and tell the waiter; see the port."""
+        """Store the records as `append` does, and call the waiter; see the port."""
         entry = self._engine.enter(self._section, records, urgent)
         entry.waiter, entry.consumer, entry.done = waiter, consumer, done
         if lingers:
@@ -78,15 +78,15 @@ class AsyncSpool:
             self._driver.kick()
 
     def lanes(self, consumer: str) -> Sequence[str]:
-        """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
+        """Streams in which this consumer could claim now, those that were claimed from longest ago first."""
         return self._section.ready(consumer)
 
     async def wait(self, consumer: str, *lanes: str) -> None:
-        """Return when this consumer could claim from one of these lanes; from any where none is named."""
+        """Return when this consumer could claim from one of these streams; from any where none is named."""
         await self._driver.wait_ready(self._section, consumer, lanes)
 
     async def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
-        """Take up to ``limit`` durable records of a lane, in order; see the port."""
+        """Take up to ``limit`` durable records of a stream, in order; see the port."""
         while True:
             self._engine.check()
             cursor = self._section.find(lane, consumer)
@@ -138,13 +138,13 @@ class AsyncSpool:
         await self._driver.settle()
 
     def attach(self, lane: str, consumer: str) -> None:
-        """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
+        """Attach a consumer to a stream from the records appended next; `settle` makes it durable."""
         self._engine.check()
         self._cursors.attach(self._section, lane, consumer)
         self._driver.linger()
 
     def detach(self, lane: str, consumer: str) -> None:
-        """End a consumer's part in a lane; records that waited only for it go bit by bit."""
+        """Detach a consumer from a stream; records that waited only for it are removed step by step."""
         self._engine.check()
         self._cursors.detach(self._section, lane, consumer)
         self._driver.linger()
@@ -158,11 +158,11 @@ class AsyncSpool:
         return self._cursors.acked(consumer, record)
 
     def pending(self, consumer: str, lane: str) -> int:
-        """Return how many records of a lane wait for this consumer, or are claimed by it."""
+        """Return how many records of a stream wait for this consumer, or are claimed by it."""
         return self._section.pending(consumer, lane)
 
     def totals(self) -> SpoolTotals:
-        """Return what the whole holds."""
+        """Return the totals of the spool."""
         return self._section.totals()
 
     def waiting(self) -> list[ConsumerStats]:
@@ -174,7 +174,7 @@ class AsyncSpool:
         return self._section.stats()
 
     def room(self, lane: str) -> SpoolCapacity:
-        """Return what a lane's destination holds, and what an append without urgency could add."""
+        """Return the usage of a stream's destination, and the bytes that an append without urgency could add."""
         return self._engine.room(self._section, lane)
 
     async def close(self) -> None:

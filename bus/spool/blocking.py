@@ -64,7 +64,7 @@ class BlockingSpool:
 
     @property
     def directory(self) -> Path:
-        """Where the spool lives."""
+        """The directory of the spool."""
         return self._engine.directory
 
     @property
@@ -102,13 +102,13 @@ class BlockingSpool:
         return entry.positions
 
     def lanes(self, consumer: str) -> Sequence[str]:
-        """Lanes in which this consumer could claim now, those that were claimed from longest ago first."""
+        """Streams in which this consumer could claim now, those that were claimed from longest ago first."""
         self._check()
         with self._turn:
             return self._section.ready(consumer)
 
     def wait(self, consumer: str, *lanes: str, timeout: float | None = None) -> bool:
-        """Wait until this consumer could claim from one of these lanes; from any where none is named.
+        """Wait until this consumer could claim from one of these streams; from any where none is named.
 
         It waits for ``timeout`` seconds at most, and returns whether it could.
 
@@ -130,7 +130,7 @@ class BlockingSpool:
                 self._turn.wait(min(left or RETRY, RETRY) if self._engine.gathered.pending else left)
 
     def claim(self, consumer: str, limit: int, lane: str) -> list[Record]:
-        """Take up to ``limit`` durable records of a lane, in order; see the port."""
+        """Take up to ``limit`` durable records of a stream, in order; see the port."""
         self._check()
         with self._turn:
             while True:
@@ -201,11 +201,11 @@ class BlockingSpool:
                 self._turn.wait(None if self._busy else RETRY)
 
     def attach(self, lane: str, consumer: str) -> None:
-        """Let a consumer take part in a lane from the records appended next on; `settle` makes it durable."""
+        """Attach a consumer to a stream from the records appended next; `settle` makes it durable."""
         self._locked(self._cursors.attach, lane, consumer)
 
     def detach(self, lane: str, consumer: str) -> None:
-        """End a consumer's part in a lane; records that waited only for it go with the next commits."""
+        """Detach a consumer from a stream; records that waited only for it are removed with the next commits."""
         self._locked(self._cursors.detach, lane, consumer)
 
     def _locked(self, call: Callable[[Section, str, str], object], lane: str, consumer: str) -> None:
@@ -227,13 +227,13 @@ class BlockingSpool:
             return self._cursors.acked(consumer, record)
 
     def pending(self, consumer: str, lane: str) -> int:
-        """Return how many records of a lane wait for this consumer, or are claimed by it."""
+        """Return how many records of a stream wait for this consumer, or are claimed by it."""
         self._check()
         with self._turn:
             return self._section.pending(consumer, lane)
 
     def totals(self) -> SpoolTotals:
-        """Return what ``stats`` tells of the whole."""
+        """Return the totals of ``stats``."""
         self._check()
         with self._turn:
             return self._section.totals()
@@ -251,7 +251,7 @@ class BlockingSpool:
             return self._section.stats()
 
     def room(self, lane: str) -> SpoolCapacity:
-        """Return what a lane's destination holds, and what an append without urgency could add."""
+        """Return the usage of a stream's destination, and the bytes that an append without urgency could add."""
         self._check()
         with self._turn:
             return self._engine.room(self._section, lane)
@@ -290,7 +290,7 @@ class BlockingSpool:
             self._checkpoint(engine.checkpoint)
 
     def _may_lead(self) -> bool:
-        """Whether nobody commits, and the last try was not refused just now."""
+        """Whether no commit runs, and the last try was not refused just now."""
         return not self._busy and time.monotonic() >= self._retry_at
 
     def _checkpoint(self, call: Callable[[], None]) -> None:

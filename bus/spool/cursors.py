@@ -1,6 +1,6 @@
-"""The state of a spool in memory: lanes of its sections, positions of consumers, held records. No I/O.
+"""The state of a spool in memory: streams of its sections, positions of consumers, held records. No I/O.
 
-The size of all this depends on lanes, consumers and claimed windows, never on the backlog.
+The size of all this depends on streams, consumers and claimed windows, never on the backlog.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from bus.spool.record import LANE_SHIFT, OVERHEAD, Row
 from bus.spool.section import SEPARATOR, Cursor, Lane, Section, SectionOptions
 
 WINDOW = 1024
-"""A consumer's claims in a lane run at most this far ahead of its stored place, so that a crash leaves a bound."""
+"""A consumer's claims in a stream run at most this far ahead of its stored place, so that a crash leaves a bound."""
 
 
 class Cursors:
-    """All lanes of a spool by number, and what of them the next commit has to store.
+    """All streams of a spool by number, and their changes that the next commit has to store.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Cursors:
         self.lanes: dict[int, Lane] = {}
         self.dirty: dict[Cursor, None] = {}
         self.touched: dict[Lane, None] = {}
-        # Lanes whose consumers have changed since the last commit.
+        # Streams whose consumers have changed since the last commit.
         self.rejoined: dict[Lane, None] = {}
         self.doomed: list[int] = []
         self.ending: dict[Cursor, None] = {}
@@ -42,16 +42,16 @@ class Cursors:
         self.changes = 0
         self._next_lane = 1
 
-    # Lanes and consumers
+    # Streams and consumers
 
     def restore(self, lane: Lane) -> None:
-        """Take over a lane as it was found on disk."""
+        """Take over a stream as it was found on disk."""
         lane.section.take(lane)
         self.lanes[lane.no] = lane
         self._next_lane = max(self._next_lane, lane.no + 1)
 
     def open_lane(self, section: Section, name: str) -> Lane:
-        """Return a lane, made with the section's consumers when it is new."""
+        """Return a stream, made with the section's consumers when it is new."""
         lane = section.lanes.get(name)
         if lane is None:
             lane = Lane(self._next_lane, name, section)
@@ -61,12 +61,12 @@ class Cursors:
         return lane
 
     def attach_defaults(self, lane: Lane) -> None:
-        """Attach the consumers that every lane of the section has."""
+        """Attach the consumers that every stream of the section has."""
         for consumer in lane.section.consumers:
             self.attach(lane.section, lane.name, consumer)
 
     def admit(self, section: Section, name: str) -> None:
-        """Refuse a record that nobody would ever claim."""
+        """Refuse a record that no consumer would ever claim."""
         if not self.open_lane(section, name).open:
             raise SpoolError(f"stream {name!r} has no consumer", hint="Attach one before the first append.")
 
@@ -86,9 +86,9 @@ class Cursors:
         section.refresh(cursor)
 
     def detach(self, section: Section, name: str, consumer: str) -> None:
-        """End a consumer's part; its records are removed bit by bit with the next commits.
+        """Detach a consumer; its records are removed step by step with the next commits.
 
-        Until then the cursor goes on under another name, so that the consumer can be attached anew.
+        Until then the cursor is kept under another name, so that the consumer can be attached anew.
         """
         cursor = section.find(name, consumer)
         if cursor is None:
@@ -106,26 +106,26 @@ class Cursors:
         self.rejoined[lane] = None
 
     def section_of(self, stored_name: str) -> tuple[Section, str]:
-        """Return the section and the lane that a name in the file stands for; what names none is in the first one."""
+        """Return the section and the stream of a name in the file; without a section it belongs to the first one."""
         name, separator, lane = stored_name.partition(SEPARATOR)
         if separator and name in self.sections:
             return self.sections[name], lane
         return next(iter(self.sections.values())), stored_name
 
     def count_damage(self, damaged: Mapping[str, int]) -> None:
-        """Count what was set aside, by the names of lanes in the file."""
+        """Count records that were set aside, by the names of streams in the file."""
         for section in self.sections.values():
             section.damaged = 0
         for stored_name, records in damaged.items():
             self.section_of(stored_name)[0].damaged += records
 
     def find(self, position: int, consumer: str) -> Cursor | None:
-        """Return a consumer's place in the lane that a position is in, if it takes part."""
+        """Return a consumer's place in the stream of a position, if it is attached."""
         lane = self.lanes.get(position >> LANE_SHIFT)
         return lane.cursors.get(consumer) if lane else None
 
     def touch(self, lane: Lane) -> None:
-        """Have the lane's counts stored with the next commit."""
+        """Have the stream's counts stored with the next commit."""
         self.touched[lane] = None
         self.changes += 1
 
@@ -230,7 +230,7 @@ class Cursors:
         ]
 
     def mark_rejoined(self) -> None:
-        """Have the cursors of lanes whose consumers have changed stored with the commit that is made now."""
+        """Have the cursors of streams whose consumers have changed stored with the commit that is made now."""
         for lane in self.rejoined:
             for cursor in lane.cursors.values():
                 if cursor.moved:

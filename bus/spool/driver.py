@@ -54,7 +54,7 @@ class Driver:
         return cls(await asyncio.to_thread(Engine, directory, options))
 
     async def wait_ready(self, section: Section, consumer: str, lanes: Sequence[str]) -> None:
-        """Return when a consumer could claim from one of these lanes; from any of the section where none is named."""
+        """Return when a consumer could claim from one of these streams; from any of the section where none is named."""
         while True:
             self.engine.check()
             if section.is_ready(consumer, lanes):
@@ -181,7 +181,7 @@ class Driver:
             self.linger(synced=False)
 
     def on_error(self, error: Exception) -> None:
-        """Do what helps after SQLite failed: wait, relieve a full disk, salvage the file, or give up."""
+        """React to a failure of SQLite: wait, relieve a full disk, salvage the file, or give up."""
         kind = outcome(error)
         engine = self.engine
         self._syncs = True

@@ -95,16 +95,16 @@ class Engine:
     def checkpoint_due(self) -> bool:
         """Whether the log has grown enough since the last copy to be copied into the file.
 
-        What was copied stays in the log as long as somebody else reads it.
+        What was copied stays in the log as long as another process reads it.
         """
         pages = self.file.wal_pages
         return pages >= CHECKPOINT_PAGES and (pages < self._copied or pages - self._copied >= CHECKPOINT_PAGES)
 
     def room(self, section: Section, lane: str) -> SpoolCapacity:
-        """Return what a lane's destination holds in a section, and what an append without urgency could add."""
+        """Return the usage of a stream's destination in a section, and what an append without urgency could add."""
         if not self.options.reserve:
             return section.room(lane, None)
-        # What was added since the disk was asked has taken room as well.
+        # What was added since the disk was asked takes space as well.
         added = max(self._total() - self._room_total, 0)
         return section.room(lane, self._free() - self.options.reserve - added)
 
@@ -226,7 +226,7 @@ class Engine:
         lay_ballast(self.directory, BALLAST)
 
     def relieve(self) -> None:
-        """After the disk was full: give up the ballast, so that the log can be emptied and acks find room in it."""
+        """After the disk was full, give up the ballast, so that the log can be emptied and acks find space in it."""
         drop_ballast(self.directory)
         self._empty_log()
 
@@ -235,7 +235,7 @@ class Engine:
         return restore.SalvageInUse(self.directory, self.options, self.file, self.cursors)
 
     def salvaged(self, salvage: restore.SalvageInUse) -> None:
-        """Go on with the new file."""
+        """Continue with the new file."""
         self.file = salvage.file
         salvage.take_over(self.cursors)
         self._mark.appended = self._appended()

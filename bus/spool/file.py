@@ -24,7 +24,7 @@ APPLICATION = 0x50494552
 PAGE_SIZE = 4096
 BUSY_TIMEOUT = 2000
 UNCOUNTED = -1
-"""A tally's ``records`` when the lane has to be counted anew, and consumers it lacks begin with its first record."""
+"""A tally's ``records`` when its stream must be counted anew; consumers it lacks begin with its first record."""
 _NEWEST_PLAUSIBLE = 99
 
 _SCHEMA = """
@@ -49,14 +49,14 @@ _SET_ASIDE = (
 
 
 class LaneRow(NamedTuple):
-    """A lane's number and name, stored twice on different pages since no record can be routed without it."""
+    """A stream's number and name, stored twice on different pages since no record can be routed without it."""
 
     no: int
     name: str
 
 
 class TallyRow(NamedTuple):
-    """A lane's last position, its records and bytes in the file, and from where positions have no unknown gaps."""
+    """A stream's last position, its records and bytes in the file, and the position from which each gap is recorded."""
 
     lane: int
     last: int
@@ -66,7 +66,7 @@ class TallyRow(NamedTuple):
 
 
 class CursorRow(NamedTuple):
-    """A consumer in a lane: below ``next`` all is done but ``holes``; ``done`` counts what it will not claim again.
+    """A consumer in a stream: below ``next`` all is done but ``holes``; ``done`` counts what it will not claim again.
 
     ``done`` is counted over all positions ever given out, so that an append need not touch the row.
     ``ending`` says that it was detached and its records are being removed.
@@ -93,9 +93,9 @@ class DamageRow(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What an opener needs to know; its size does not depend on the backlog.
+    """The bookkeeping that an opener needs; its size does not depend on the backlog.
 
-    A lane that is missing from ``tallies``, or a lane in ``broken``, had bookkeeping that failed its checksum.
+    A stream that is missing from ``tallies``, or is in ``broken``, had bookkeeping that failed its checksum.
     """
 
     lanes: list[LaneRow]
@@ -187,7 +187,7 @@ class SpoolFile:
             raise apsw.CorruptError(f"{self.path}: {error}") from error
 
     def load(self) -> Contents:
-        """Read the bookkeeping; rows that fail their checksum are left out, their lanes are in ``broken``."""
+        """Read the bookkeeping; rows that fail their checksum are left out, their streams are in ``broken``."""
         broken: set[int] = set()
         tallies = []
         for *fields, check in self._select("SELECT lane, last, records, bytes, whole, checksum FROM tally"):
@@ -217,12 +217,12 @@ class SpoolFile:
         return self._select("SELECT last FROM tally WHERE lane = -1") == [(1,)]
 
     def damaged(self) -> dict[str, int]:
-        """Return how many records were set aside or found missing, by lane."""
+        """Return how many records were set aside or found missing, by stream."""
         found = self._select("SELECT lane, total(records) FROM quarantine GROUP BY lane")
         return {lane: int(records) for lane, records in found}
 
     def quarantine(self) -> list[DamageRow]:
-        """Return what was set aside."""
+        """Return the records that were set aside."""
         return [DamageRow(*row) for row in self._select("SELECT * FROM quarantine")]
 
     def read(self, first: int, last: int, limit: int, max_bytes: int) -> tuple[list[Row], bool]:
@@ -319,7 +319,7 @@ class SpoolFile:
         self.db.executemany("DELETE FROM record WHERE position BETWEEN ? AND ?", ranges)
 
     def save_lanes(self, lanes: Iterable[LaneRow]) -> None:
-        """Store lanes, both copies."""
+        """Store streams, both copies."""
         for lane in lanes:
             self.db.execute("INSERT OR REPLACE INTO lane VALUES(?,?,?)", (*lane, seal(*lane)))
             self.db.execute("INSERT OR REPLACE INTO lane_copy VALUES(?,?,?)", (*lane, seal(*lane)))
@@ -393,7 +393,7 @@ def _expected_schema() -> list[tuple[object, ...]]:
 
 
 def _restarted(fields: list[Any]) -> list[CursorRow]:
-    """Return a damaged cursor as one that begins again with the lane's first record, if it says whose it is."""
+    """Return a damaged cursor as one that begins again with the stream's first record, if it names its consumer."""
     lane, consumer = fields[:2]
     return [CursorRow(lane, consumer, 0, 0, 0, [])] if isinstance(lane, int) and isinstance(consumer, str) else []
 

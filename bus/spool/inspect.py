@@ -22,7 +22,7 @@ _READ_BYTES = 1 << 20
 
 
 class Overview(NamedTuple):
-    """What ``bus spool ls`` shows of a directory.
+    """The state of a spool's directory, as ``bus spool ls`` shows it.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Overview(NamedTuple):
     idle
         Seconds since the last commit.
     consumers
-        What each has before it in each lane; ``oldest`` is a record's time in milliseconds since the epoch.
+        Each one's backlog in each stream; ``oldest`` is a record's time in milliseconds since the epoch.
     """
 
     directory: Path
@@ -81,7 +81,7 @@ class Inspection:
         self._file.close()
 
     def overview(self) -> Overview:
-        """Return counts by lane and consumer; costs no scan of the records."""
+        """Return counts by stream and consumer; costs no scan of the records."""
         contents = self._load()
         tallies = {tally.lane: tally for tally in contents.tallies if tally.lane > 0}
         return Overview(
@@ -97,7 +97,7 @@ class Inspection:
         )
 
     def peek(self, lane: str, limit: int = 10) -> list[Record]:
-        """Return the first intact records of a lane, whoever holds them."""
+        """Return the first intact records of a stream, also when another process owns the spool."""
         contents = self._load()
         no = next((row.no for row in contents.lanes if row.name == lane), None)
         if no is None:
@@ -113,7 +113,7 @@ class Inspection:
         return found
 
     def quarantine(self) -> list[DamageRow]:
-        """Return what was set aside; a row without payload stands for records that are lost."""
+        """Return the records that were set aside; a row without payload stands for records that are lost."""
         try:
             return self._file.quarantine()
         except apsw.Error as error:
@@ -153,7 +153,7 @@ def spools(root: str | os.PathLike[str]) -> list[Path]:
 
 
 def _touched(directory: Path) -> float:
-    """Return when the spool's files were last written, in seconds since the epoch."""
+    """Return the time of the last write to the spool's files, in seconds since the epoch."""
     paths = [directory / NAME, directory / f"{NAME}-wal"]
     return max((path.stat().st_mtime for path in paths if path.exists()), default=0.0)
 

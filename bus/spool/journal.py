@@ -17,7 +17,7 @@ class Journal:
     Attributes
     ----------
     sections
-        Each with lanes, consumers and a limit of its own, to be used as a spool. Closing one closes all.
+        Each with streams, consumers and a limit of its own, to be used as a spool. Closing one closes all.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -27,7 +27,7 @@ class Journal:
 
     @property
     def is_closed(self) -> bool:
-        """Whether somebody has closed it."""
+        """Whether it was closed."""
         return self._driver.is_closed
 
     @classmethod

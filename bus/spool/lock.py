@@ -76,7 +76,7 @@ def is_live(directory: Path) -> bool:
 
 
 def owner(directory: Path) -> dict[str, Any]:
-    """Return what the present or last owner wrote: pid, host, started, process_started; empty when unknown."""
+    """Return the data of the present or last owner: pid, host, started, process_started; empty when unknown."""
     with suppress(OSError, ValueError):
         found = json.loads((directory / FILE_NAME).read_bytes())
         if isinstance(found, dict):
@@ -94,7 +94,7 @@ def _self() -> dict[str, Any]:
 
 
 def _process_started() -> int | None:
-    """Return the kernel's start time of this process in clock ticks, which tells a reused pid apart."""
+    """Return the kernel's start time of this process in clock ticks, which distinguishes a reused pid."""
     try:
         stat = Path("/proc/self/stat").read_text()
         return int(stat.rpartition(")")[2].split()[19])

@@ -14,7 +14,7 @@ from bus.spool.storage import free_space
 
 @dataclass(frozen=True)
 class Options:
-    """How a spool is set up.
+    """The configuration of a spool.
 
     Attributes
     ----------
@@ -44,5 +44,5 @@ class Options:
 
     @property
     def plan(self) -> Mapping[str, SectionOptions]:
-        """How each section is set up; the only one has no name."""
+        """The configuration of each section; the only one has no name."""
         return self.sections or {"": SectionOptions(self.consumers, self.limit)}

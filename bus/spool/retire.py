@@ -22,8 +22,8 @@ def is_spool(directory: Path) -> bool:
 def remove(directory: Path) -> bool:
     """Remove the directory of a spool that was found empty and is closed.
 
-    False when somebody has it again, or when there is more in it than a spool's files: evidence of damage, or
-    something that is not ours.
+    False when another process has it again, or when there is more in it than a spool's files: evidence of damage, or
+    files that do not belong to the bus.
     """
     try:
         lock = OwnerLock.take(directory)

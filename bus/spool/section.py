@@ -1,4 +1,4 @@
-"""A part of a spool's file that has lanes, consumers and a limit of its own: each consumer's place in them. No I/O."""
+"""One section of a spool's file, with its own streams, consumers and limit, and each consumer's place. No I/O."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bus.spool.cache import TailCache
 from bus.spool.record import LANE_SHIFT, SEQUENCE_MASK
 
 SEPARATOR = ":"
-"""Between the names of a section and of a lane in the file; the section of a spool that has but one has no name."""
+"""Separates the names of a section and of a stream in the file; the only section of a spool has no name."""
 
 
 @dataclass(frozen=True)
 class SectionOptions:
-    """How a section is set up.
+    """The configuration of a section.
 
     Attributes
     ----------
     consumers
-        Attached to every lane by themselves.
+        Attached to every stream by themselves.
     limit
         Bytes that records may take, 32 of overhead each.
     """
@@ -34,9 +34,9 @@ class SectionOptions:
 
 
 class Cursor:
-    """One consumer's place in one lane: below ``next`` all is done, but what is ``held`` or given ``back``.
+    """One consumer's place in one stream: below ``next`` all is done, but what is ``held`` or given ``back``.
 
-    ``saved`` is ``next`` as it is on disk. ``suspects`` and ``horizon`` tell which records may have been claimed
+    ``saved`` is ``next`` as it is on disk. ``suspects`` and ``horizon`` say which records may have been claimed
     before the last start.
     ``oldest`` is the time of the record at ``next``.
     """
@@ -77,7 +77,7 @@ class Cursor:
 
     @property
     def ahead(self) -> int:
-        """How many claims the disk does not know of."""
+        """Number of claims that are not on disk."""
         return self.next - self.saved
 
     def is_done(self, position: int) -> bool:
@@ -110,7 +110,7 @@ class Cursor:
 
 
 class Usage:
-    """Bytes that all lanes of one destination hold in a section, and those that are being appended to them."""
+    """Bytes that all streams of one destination hold in a section, and those that are being appended to them."""
 
     __slots__ = ("bytes", "queued")
 
@@ -123,7 +123,7 @@ class Lane:
     """A queue inside a section of the spool.
 
     ``last`` is the newest position given out, ``committed`` the newest durable one. ``name`` is as in the section,
-    ``stored_name`` as in the file, where lanes of all sections are.
+    ``stored_name`` as in the file, where streams of all sections are.
     """
 
     __slots__ = (
@@ -151,12 +151,12 @@ class Lane:
 
     @property
     def first(self) -> int:
-        """The lowest position a record of this lane can have."""
+        """The lowest position a record of this stream can have."""
         return (self.no << LANE_SHIFT) + 1
 
     @property
     def end(self) -> int:
-        """The highest position a record of this lane can have."""
+        """The highest position a record of this stream can have."""
         return (self.no << LANE_SHIFT) | SEQUENCE_MASK
 
     def add(self, cursor: Cursor) -> None:
@@ -191,7 +191,7 @@ class Lane:
 
 
 class Section:
-    """The lanes of one section, what they hold, and who could claim from them.
+    """The streams of one section, the bytes they hold, and the consumers that could claim from them.
 
     ``queued`` are bytes that are being appended, ``damaged`` records that were set aside or lost so far.
     """
@@ -206,7 +206,7 @@ class Section:
         self.queued = 0
         self.damaged = 0
         self._cache = cache
-        # Lanes that have records, and those that have become empty since ``waiting`` was called last.
+        # Streams that have records, and those that have become empty since ``waiting`` was called last.
         self.filled: dict[Lane, None] = {}
         self._usages: dict[str, Usage] = {}
         self._ready: dict[str, OrderedDict[str, None]] = {}
@@ -214,7 +214,7 @@ class Section:
     # What it holds
 
     def usage(self, lane: str) -> Usage:
-        """Return what the lanes of a lane's destination hold together."""
+        """Return the bytes that all streams of a stream's destination hold."""
         owner = destination_of(lane)
         usage = self._usages.get(owner)
         if usage is None:
@@ -222,7 +222,7 @@ class Section:
         return usage
 
     def room(self, lane: str, disk: int | None) -> SpoolCapacity:
-        """Return what a lane's destination holds here, and what could be added; ``disk`` is what that could take."""
+        """Return the usage of a stream's destination here, and what could be added, ``disk`` bytes at most."""
         usage = self._usages.get(destination_of(lane))
         held = usage.bytes + usage.queued if usage is not None else 0
         total = self.bytes + self.queued
@@ -239,7 +239,7 @@ class Section:
         self.filled[lane] = None
 
     def totals(self) -> SpoolTotals:
-        """Return what the whole holds."""
+        """Return the totals of the section."""
         return SpoolTotals(self.records, self.bytes, self.limit, self.damaged)
 
     def stats(self) -> SpoolStats:
@@ -264,10 +264,10 @@ class Section:
             times.append(row[1] if row else cursor.oldest)
         return min(times, default=None)
 
-    # Lanes and consumers
+    # Streams and consumers
 
     def take(self, lane: Lane) -> None:
-        """Have a lane, and count what it holds."""
+        """Add a stream, and count the bytes that it holds."""
         self.lanes[lane.name] = lane
         self.filled[lane] = None
         self.records += lane.records
@@ -275,30 +275,30 @@ class Section:
         lane.usage.bytes += lane.bytes
 
     def find(self, name: str, consumer: str) -> Cursor | None:
-        """Return a consumer's place in a lane, if it takes part."""
+        """Return a consumer's place in a stream, if it is attached."""
         lane = self.lanes.get(name)
         return lane.cursors.get(consumer) if lane else None
 
     # Who could claim
 
     def ready(self, consumer: str) -> Sequence[str]:
-        """Lanes with something to claim, the one not claimed from for longest first."""
+        """Streams with records to claim, the one not claimed from for longest first."""
         return tuple(self._ready.get(consumer, ()))
 
     def is_ready(self, consumer: str, names: Sequence[str]) -> bool:
-        """Whether the consumer could claim from one of these lanes; from any where none is named."""
+        """Whether the consumer could claim from one of these streams; from any where none is named."""
         lanes = self._ready.get(consumer)
         if not lanes:
             return False
         return not names or any(name in lanes for name in names)
 
     def pending(self, consumer: str, name: str) -> int:
-        """Return how many records of a lane wait for a consumer, or are held by it."""
+        """Return how many records of a stream wait for a consumer, or are held by it."""
         cursor = self.find(name, consumer)
         return 0 if cursor is None else cursor.pending
 
     def refresh(self, cursor: Cursor) -> None:
-        """Add the lane to the consumer's ready ones, or take it out."""
+        """Add the stream to the consumer's ready ones, or take it out."""
         lanes = self._ready.setdefault(cursor.consumer, OrderedDict())
         if cursor.ready and not cursor.ending:
             lanes.setdefault(cursor.lane.name)
@@ -306,11 +306,11 @@ class Section:
             lanes.pop(cursor.lane.name, None)
 
     def forget(self, cursor: Cursor) -> None:
-        """Take the lane out of the consumer's ready ones."""
+        """Take the stream out of the consumer's ready ones."""
         self._ready.get(cursor.consumer, OrderedDict()).pop(cursor.lane.name, None)
 
     def rotate(self, cursor: Cursor) -> None:
-        """Put the lane last, since it was claimed from."""
+        """Put the stream last, since it was claimed from."""
         lanes = self._ready.setdefault(cursor.consumer, OrderedDict())
         if cursor.ready:
             lanes[cursor.lane.name] = None

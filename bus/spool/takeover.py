@@ -13,13 +13,14 @@ _MOST_PASSED: Final = 1024
 
 
 async def take_over(source: Spool, target: Spool) -> int:
-    """Move every record, in the order of its lane, and return how many were moved.
+    """Move every record, in the order of its stream, and return how many were moved.
 
     A record is durable in the target before it leaves the source, so that a crash between repeats a batch and loses
-    none. Nobody else may claim from either. What is damaged stays in the source.
+    none. No other process may claim from either. What is damaged stays in the source.
 
-    Where more than ``_MOST_PASSED`` records wait in the target for a consumer, what it had finished in the source waits
-    for it again: to finish that, all of those would have to be claimed. A dispatcher asks the store about it.
+    Where more than ``_MOST_PASSED`` records wait in the target for a consumer, records that it had finished in the
+    source wait for it again: to finish them, all of those would have to be claimed. A dispatcher asks the store about
+    them.
     """
     lanes: defaultdict[str, list[str]] = defaultdict(list)
     for found in source.stats().consumers:
@@ -31,7 +32,7 @@ async def take_over(source: Spool, target: Spool) -> int:
 
 
 class _Lane:
-    """The move of one lane."""
+    """The move of one stream."""
 
     def __init__(self, name: str, consumers: Iterable[str], source: Spool, target: Spool) -> None:
         self._name = name
@@ -66,7 +67,7 @@ class _Lane:
         return moved
 
     async def _next(self) -> list[tuple[Record, set[str]]]:
-        """Return the next records of the lane, each with who waits for it."""
+        """Return the next records of the stream, each with the consumers that wait for it."""
         batch: list[tuple[Record, set[str]]] = []
         while len(batch) < _BATCH:
             for consumer, head in self._heads.items():
@@ -83,7 +84,7 @@ class _Lane:
         return batch
 
     async def _finish(self, consumer: str, positions: set[int]) -> None:
-        """Ack for a consumer what it had finished in the source."""
+        """Ack for a consumer the records that it had finished in the source."""
         while positions:
             claimed = await self._target.claim(consumer, _BATCH, self._name)
             finished = [record for record in claimed if record.position in positions]

@@ -42,7 +42,7 @@ class Entry:
 
 @dataclass
 class Batch:
-    """What one transaction carries, so that it can be taken back.
+    """The contents of one transaction, so that it can be undone.
 
     ``synced`` says that its commit waits for the disk.
     """
@@ -344,7 +344,7 @@ def _take_unfinished(file: SpoolFile, cursor: Cursor, limit: int, left: int) -> 
 
 
 def tally_row(lane: Lane) -> TallyRow:
-    """Return a lane's counts as they are stored."""
+    """Return a stream's counts as they are stored."""
     return TallyRow(lane.no, lane.last, lane.records, lane.bytes, lane.whole)
 
 

@@ -1,1 +1,1 @@
-"""Opening what is not as it was left: bookkeeping restored, files salvaged, a cut log told, SQLite read raw."""
+"""Recovery after an unclean end: restores bookkeeping, salvages files, reports a cut log, reads SQLite's raw pages."""

@@ -1,4 +1,4 @@
-"""Spools at one moment, to be copied while their owners go on working."""
+"""Copies spools at one moment, while their owners continue to work."""
 
 from __future__ import annotations
 

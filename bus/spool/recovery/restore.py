@@ -133,7 +133,7 @@ def open_file(directory: Path, options: Options) -> SpoolFile:
 
 def salvaged(directory: Path, options: Options, reason: str) -> SpoolFile:
     """Set the file aside as evidence, copy all that can be verified into a new one, and open that."""
-    synced.empty(directory, 0)  # the log that it told of is set aside with the file
+    synced.empty(directory, 0)  # the log that it described is set aside with the file
     salvage.salvage(directory, reason, options.vfs)
     with suppress(FileNotFoundError):
         (directory / FAILED).unlink()
@@ -173,7 +173,7 @@ def _lanes(file: SpoolFile, contents: Contents, known: Cursors) -> list[Lane]:
 
 
 def _filled(file: SpoolFile, lane: Lane, tally: TallyRow | None, cursors: list[CursorRow], *, broken: bool) -> Lane:
-    """Return a lane with what the file has in it."""
+    """Return a stream with its bookkeeping from the file."""
     if tally is not None:
         lane.last, lane.records, lane.bytes, lane.whole = tally[1:]
     lane.suspect = broken or tally is None or lane.records == UNCOUNTED or (lane.records > 0 and not cursors)
@@ -225,7 +225,7 @@ def _settle_consumers(cursors: Cursors, lane: Lane) -> None:
 
 
 class SalvageInUse:
-    """The salvage of a file whose spool goes on: appends are gathered, and what is in memory is claimed and acked.
+    """The salvage of a file whose spool stays in use: appends are gathered, records in memory are claimed and acked.
 
     So ``run``, which may be called in another thread, uses the cursors as they were when the salvage was made.
     """

@@ -1,6 +1,6 @@
 """A new file out of a damaged one: every record that can be verified is kept, the rest is counted.
 
-The new file is complete and durable before the old one is moved, so a crash in between only means to go on.
+The new file is complete and durable before the old one is moved, so a restart after a crash in between continues it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUILDING = "spool.db.salvaging"
 READY = "spool.db.salvaged"
 EVIDENCE = "damaged"
 SKIP = 1 << 20
-"""Positions left out after a lane's count was lost, so that none is used again."""
+"""Positions left out after a stream's count was lost, so that none is used again."""
 _CHUNK = 500
 _READ_BYTES = 8 << 20
 _END = (1 << 63) - 1
@@ -35,10 +35,10 @@ _END = (1 << 63) - 1
 
 @dataclass
 class DamagedFile:
-    """What a damaged file still says besides its records; the newest of several versions counts.
+    """The contents of a damaged file besides its records; the newest of several versions counts.
 
-    ``unread`` are ranges of positions that SQLite could not read, ``spoiled`` counts records by lane that failed
-    their checksum, ``broken`` are lanes whose bookkeeping is incomplete, and ``torn`` says that all of
+    ``unread`` are ranges of positions that SQLite could not read, ``spoiled`` counts records by stream that failed
+    their checksum, ``broken`` are streams whose bookkeeping is incomplete, and ``torn`` says that all of
     it may be.
     """
 

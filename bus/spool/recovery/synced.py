@@ -20,7 +20,7 @@ _CHECK: Final = Struct("<I")
 
 
 class Extent(NamedTuple):
-    """How many frames the log has, 0 when the file has all of them, and how many records were ever appended."""
+    """The number of frames in the log, 0 when the file has all of them, and of records that were ever appended."""
 
     frames: int
     appended: int
@@ -31,7 +31,7 @@ class Mark:
 
     def __init__(self, directory: Path, appended: int) -> None:
         self._file = -1
-        with suppress(OSError):  # a full disk, say: then there is none, and nothing is told by it
+        with suppress(OSError):  # a full disk, say: then there is none, and nothing is derived from it
             self._file = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.appended = appended
 
@@ -61,7 +61,7 @@ class Mark:
 
 
 def read(directory: Path) -> Extent:
-    """Return what was noted last; nothing when there is no mark, or none that can be read."""
+    """Return the last mark; nothing when there is none, or none that can be read."""
     try:
         content = (directory / NAME).read_bytes()
     except OSError:

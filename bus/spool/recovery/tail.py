@@ -75,7 +75,7 @@ def keep_log(directory: Path, tail: Tail) -> None:
 
 
 def append_tail(file: SpoolFile, tail: Tail) -> None:
-    """Store the records that are newer than all the file knows, and count those that may be lost.
+    """Store the records that are newer than the file's bookkeeping, and count those that may be lost.
 
     Durable when it returns. A record that was appended and acked behind the damage is counted as well.
     """
@@ -142,7 +142,7 @@ def count_cut(file: SpoolFile, extent: Extent, frames: int, *, is_told: bool) ->
 
 
 def appended(contents: Contents) -> int:
-    """Return how many records were ever appended, as far as a file knows."""
+    """Return how many records were ever appended, according to the file."""
     return sum(tally.last & SEQUENCE_MASK for tally in contents.tallies if tally.lane > 0)
 
 
@@ -151,7 +151,7 @@ def _now() -> int:
 
 
 def _extend(file: SpoolFile, lane: LaneRow, old: TallyRow, later: TallyRow | None, found: list[Row]) -> None:
-    """Add the recovered records to a lane, and count those between them that are not there."""
+    """Add the recovered records to a stream, and count the missing ones between them."""
     last = _last(old, later, found)
     if last == old.last:
         return
