@@ -23,7 +23,7 @@ class AlreadyDelivered:
     async def split(
         self, subscription: Subscription, incoming: Iterable[IncomingMessage], here: PendingDeliveries
     ) -> tuple[list[IncomingMessage], list[IncomingMessage]]:
-        """Return what is to be acked at once, and what is to be delivered.
+        """Return the deliveries to ack at once, and those to deliver.
 
         Parameters
         ----------

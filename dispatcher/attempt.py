@@ -31,9 +31,9 @@ class AttemptMaker:
     Attributes
     ----------
     told
-        Called with an exchange that was begun without a task, and what came of it.
+        Called with an exchange that was begun without a task, and its results.
     go_on
-        Called with what has to be awaited before, in a task.
+        Called with a coroutine that has to be awaited first, in a task.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class AttemptMaker:
             return self.made(exchange, _unsent(str(error)))
 
     def _current(self, now: int) -> RequestMaker | None:
-        """Return what makes the requests now; None for a URL that is denied."""
+        """Return the present maker of requests; None for a URL that is denied."""
         if self._requests is None or not self._requests.holds(now):
             self.update(self._subscription)
         return self._requests

@@ -16,10 +16,10 @@ HELD_BYTES: Final = 32 * 2**20
 
 
 class Window:
-    """How many messages of a subscription are here at once, waiting or in flight.
+    """The number of messages of a subscription that a worker holds at most, waiting or in flight.
 
-    As many as two POSTs for each permit take; ``MOST_HELD`` where an order is kept, since what waits for others of its
-    key uses no permit. To fill batches these are ``MOST_HELD`` at most; and while bodies of
+    As many as two POSTs for each slot take; ``MOST_HELD`` where an order is kept, since what waits for others of its
+    key uses no slot. To fill batches these are ``MOST_HELD`` at most; and while bodies of
     ``HELD_BYTES`` are held nothing is pulled or handed over, so that there are no more of them than these and those
     that came at once.
 
@@ -28,7 +28,7 @@ class Window:
     most
         The most there are.
     half
-        Those of one POST for each permit; so many outcomes may wait to be recorded.
+        Those of one POST for each slot; so many outcomes may wait to be recorded.
     """
 
     def __init__(self, subscription: Subscription, *, is_ordered: bool = False) -> None:

@@ -102,7 +102,7 @@ class _Kind(enum.Enum):
 
 
 class ProbeTurns:
-    """Which delivery is the next probe: a retry, a new one, and one without an answer to an earlier probe take turns.
+    """The choice of the next probe: a retry, a new one, and one without an answer to an earlier probe take turns.
 
     A subscriber may fail with one kind and take another: none of them waits for the success of the others.
 

@@ -16,7 +16,7 @@ from dispatcher.outcomes import OutcomeLog
 
 
 class Dependencies(NamedTuple):
-    """What every worker of a dispatcher shares.
+    """The services that all workers of a dispatcher share.
 
     ``since`` returns when this process started (ms), by its clock as it is now. ``gone`` is called with a subscription
     whose subscriber answered 410, ``passed`` with a handed-over delivery whose outcome is durable. While ``may_start``

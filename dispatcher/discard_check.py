@@ -35,9 +35,9 @@ class DiscardCheck:
     Parameters
     ----------
     dropped
-        Is told which deliveries were taken out, acked on their transports.
+        Called with the deliveries that were taken out, acked on their transports.
     go_on
-        Starts what may go out now.
+        Starts deliveries that may be sent now.
     """
 
     def __init__(

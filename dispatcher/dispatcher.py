@@ -149,7 +149,7 @@ class Dispatcher:
             if not count % _AT_ONCE:
                 await asyncio.sleep(0)  # of thousands, some in each turn of the loop
         if not self._reshared.is_current:
-            self._behind.update(keys)  # some follow the shares of before: all again, when told of the change
+            self._behind.update(keys)  # some follow the shares of before: all again, when the change is announced
         if failure is not None:
             raise failure
 
@@ -176,7 +176,7 @@ class Dispatcher:
         await self._move_or_not(group, key)
 
     def _leave(self, group: asyncio.TaskGroup, key: tuple[str, str]) -> None:
-        """End a worker, without waiting for its requests in flight; then others may have what it was given."""
+        """End a worker, without waiting for its requests in flight; then other processes may deliver what it held."""
         running = self._running.pop(key)
         running.worker.stop()
         self._leaving[key] = _LeavingWorker(running, group.create_task(self._end(running)))
@@ -274,11 +274,11 @@ class Dispatcher:
         return running.worker.room if running is not None else 0
 
     async def offer(self, deliveries: Sequence[Delivery]) -> list[bool]:
-        """Take leased deliveries for which a worker has room; return for each whether its lease is to stay."""
+        """Take leased deliveries for which a worker has capacity; return for each whether its lease is to stay."""
         return [self.take(delivery) or self._holds(delivery) for delivery in deliveries]
 
     def delivers(self, key: tuple[str, str]) -> bool:
-        """Whether a subscription has permits here, and its subscriber answers."""
+        """Whether a subscription has slots here, and its subscriber answers."""
         running = self._running.get(key)
         return (
             running is not None
@@ -287,7 +287,7 @@ class Dispatcher:
         )
 
     def carried(self) -> dict[tuple[str, str], Lag]:
-        """Return what workers hold that is not acked on a transport, by subscription, where they hold any."""
+        """Return the number of unacked deliveries that workers hold, by subscription, where they hold any."""
         return {key: running.worker.carried for key, running in self._at_work() if running.worker.carries}
 
     def _at_work(self) -> list[tuple[tuple[str, str], _RunningWorker]]:
@@ -298,7 +298,7 @@ class Dispatcher:
         return at_work
 
     def measure(self) -> Callable[[], None]:
-        """Return the function that sets the gauges of permits and breakers; it may run in another thread."""
+        """Return the function that sets the gauges of slots and breakers; it may run in another thread."""
         return partial(self._fill, list(self._running.items()))
 
     def _fill(self, workers: Sequence[tuple[tuple[str, str], _RunningWorker]]) -> None:
@@ -330,7 +330,7 @@ class Dispatcher:
         }
 
     def workers(self) -> Iterator[WorkerFigures]:
-        """Yield the permits of each subscription, and how much waits and how long its rate holds it."""
+        """Yield the slots of each subscription, its waiting messages, and how long its rate holds them."""
         return self._figures(list(self._running.items()))
 
     def active_workers(self) -> list[WorkerFigures]:
@@ -343,7 +343,7 @@ class Dispatcher:
                 yield self._permits(running.worker, configured)
 
     def activity(self, destination: str, subscription: str) -> Activity:
-        """Return the permits of one subscription, and the attempts that were made last."""
+        """Return the slots of one subscription, and the latest attempts."""
         key = (destination, subscription)
         running, configured = self._running.get(key), self._catalog.subscriptions.get(key)
         if running is None or configured is None:
@@ -362,7 +362,7 @@ class Dispatcher:
         )
 
     def _part(self, configured: Subscription) -> int:
-        """Return what to show as this process's share, of what it has together with others."""
+        """Return the share of slots to show for this process, of those that it has together with other processes."""
         destination = self._catalog.destinations.get(configured.destination)
         is_alone = destination is not None and destination.ordering is not Ordering.NONE
         return self._share(configured) if is_alone else self._dependencies.slots.part(self._share(configured))
@@ -395,7 +395,7 @@ class Dispatcher:
         )
 
     def take(self, delivery: Delivery, until: float | None = None) -> bool:
-        """Take a leased delivery if a worker has room; it is dropped if it cannot start while the lease lasts.
+        """Take a leased delivery if a worker has capacity; it is dropped if it cannot start while the lease lasts.
 
         Parameters
         ----------
@@ -418,7 +418,7 @@ class Dispatcher:
         return running is not None and running.worker.holds(delivery)
 
     def _in_force(self, configured: Subscription) -> Subscription:
-        """Return the subscription as it is delivered here: with the share of permits, paused if its destination is."""
+        """Return the subscription as it is delivered here: with its share of slots, paused if its destination is."""
         destination = self._catalog.destinations.get(configured.destination)
         share = self._share(configured)
         if share == configured.max_concurrency and not (destination is not None and destination.paused):

@@ -14,11 +14,11 @@ from dispatcher.pending_deliveries import PendingDelivery
 Load = Sequence[PendingDelivery]
 """The deliveries of one POST."""
 Post = tuple[Target, list[tuple[str, str]], bytes, float]
-"""What a poster is given: target, headers, body and time-out in seconds."""
+"""The arguments of a poster: target, headers, body and time-out in seconds."""
 
 
 class PostResults(NamedTuple):
-    """What came of a POST.
+    """The results of a POST.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class PostResults(NamedTuple):
 
 
 class Maker(Protocol):
-    """Who makes attempts, and has them told."""
+    """Makes attempts and reports their results."""
 
     told: Callable[[Exchange, PostResults], None]
     go_on: Callable[[Coroutine[Any, Any, None]], object]
 
     def made(self, exchange: Exchange, result: PostResult) -> PostResults:
-        """Return what came of an exchange."""
+        """Return the results of an exchange."""
         ...
 
 
@@ -78,7 +78,7 @@ class Exchange:
         self.span: StartedSpan | None = None
 
     def begin(self, poster: Poster) -> bool:
-        """Begin it on a kept connection, and tell once it is made; False where none is, or it cannot be sent."""
+        """Begin the POST on a kept connection, and report its result; False if there is none, or it cannot be sent."""
         if self.post is None:
             return False
         try:
@@ -88,18 +88,18 @@ class Exchange:
         return self._ongoing is not None
 
     def set_result(self, result: PostResult, /) -> None:
-        """Tell what came of it."""
+        """Report the result."""
         self._ongoing = None  # it has us: only the garbage collector would free both, which holds up everything
         self._maker.told(self, self._maker.made(self, result))
 
     def go_on(self, post: Coroutine[Any, Any, PostResult], /) -> None:
-        """Have the rest awaited, and then told."""
+        """Have the rest awaited, and then reported."""
         self._maker.go_on(self._await(post))
 
     async def _await(self, post: Coroutine[Any, Any, PostResult]) -> None:
         self.set_result(await post)
 
     def cancel(self) -> None:
-        """End it without telling, where it has no task."""
+        """End the POST without a report, where it has no task."""
         if self._ongoing is not None:
             self._ongoing.cancel()

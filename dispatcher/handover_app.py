@@ -43,16 +43,16 @@ class LocalWorkers(LocalDispatcher, Protocol):
     """The workers of this process."""
 
     def delivers(self, key: tuple[str, str]) -> bool:
-        """Whether a subscription has permits here, and its subscriber answers."""
+        """Whether a subscription has slots here, and its subscriber answers."""
         ...
 
     def activity(self, destination: str, subscription: str) -> Activity:
-        """Return what is done for a subscription now."""
+        """Return the present activity of a subscription."""
         ...
 
 
 class HandoverApp(PeerApp):
-    """What a dispatcher takes from the other processes; ``direct`` is this process's direct transport.
+    """The requests that a dispatcher takes from the other processes; ``direct`` is this process's direct transport.
 
     Messages of a destination that keeps an order are taken only while this process ``leads`` it.
     """
@@ -86,7 +86,7 @@ class HandoverApp(PeerApp):
         super().__init__(key, calls)
 
     async def _promised(self, body: bytes) -> Promise:
-        """Promise another dispatcher to share no permits without it for some seconds."""
+        """Promise another dispatcher to share no slots without it for some seconds."""
         return self._promise(_question.decode(body))
 
     async def _messages(self, body: bytes) -> list[bool | None]:
@@ -94,13 +94,13 @@ class HandoverApp(PeerApp):
         batch = [OutgoingMessage(decode_message(payload), payload) for payload in _payloads.decode(body)]
         if not all(self._knows(item.message) for item in batch):
             await self._catch_up([item.message for item in batch])
-        # The direct queue confirms a message without holding it for subscriptions that this process does not know yet.
+        # The direct queue confirms a message without holding it for subscriptions that this process has not loaded yet.
         held = [item for item in batch if self._knows(item.message) and self._is_for_us(item.message.destination)]
         taken = {item.message.id: done for item, done in zip(held, await self._direct.publish(held), strict=True)}
         return [taken.get(item.message.id, False) for item in batch]
 
     async def _waiting(self, body: bytes) -> bool:
-        """Take messages that wait for one subscription with a dispatcher without permits, all or none of them."""
+        """Take messages that wait for one subscription with a dispatcher without slots, all or none of them."""
         name, payloads = _waiting.decode(body)
         batch = [OutgoingMessage(decode_message(payload), payload) for payload in payloads]
         if not batch:
@@ -139,7 +139,7 @@ class HandoverApp(PeerApp):
         return set(message.expected) - set(self._registry.catalog.names(message.destination))
 
     async def _deliveries(self, body: bytes) -> list[bool]:
-        """Take leased deliveries; for each False when there was no room for it."""
+        """Take leased deliveries; for each False when there was no capacity for it."""
         deliveries: list[Delivery] = [decode_delivery(payload) for payload in _payloads.decode(body)]
         return await self._dispatching.offer(deliveries)
 

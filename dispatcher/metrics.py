@@ -21,7 +21,7 @@ class Permits(NamedTuple):
 
 
 def fill_permits(found: Sequence[Permits]) -> None:
-    """Set the gauges of permits and breakers; subscriptions that share a series have the worst breaker of them."""
+    """Set the gauges of slots and breakers; subscriptions that share a series have the worst breaker of them."""
     worst: dict[str, BreakerState] = {}
     for permits in found:
         label = "/".join(labels.SUBSCRIPTIONS.of(*permits.key))

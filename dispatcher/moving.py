@@ -16,7 +16,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _ENDING: Final = 5.0
 Hand = Callable[[Subscription, Sequence[Message]], Awaitable[int]]
-"""Hands messages to a dispatcher with permits; returns how many, from the first on, are durable there."""
+"""Hands messages to a dispatcher with slots; returns how many, from the first on, are durable there."""
 
 
 class QueueMover:
@@ -32,7 +32,7 @@ class QueueMover:
         self._clock = clock
 
     async def run(self) -> None:
-        """Move until cancelled; while nobody takes anything, one message is offered, and ever more rarely."""
+        """Move until cancelled; while no dispatcher takes messages, one is offered, and ever more rarely."""
         pause = 0.0
         try:
             while True:

@@ -43,7 +43,7 @@ class _PendingOutcome(NamedTuple):
 
 
 class _OutcomeCommit:
-    """Outcomes on their way to the disk; what becomes of them is told to the log."""
+    """Outcomes that are being written to disk; reports the result to the log."""
 
     __slots__ = ("_batch", "_log")
 
@@ -57,7 +57,7 @@ class _OutcomeCommit:
     def set_result(self, _: list[int], /) -> None:
         try:
             self._log.stored(self._batch)
-        except Exception as error:  # noqa: BLE001 - who tells would only log it
+        except Exception as error:  # noqa: BLE001 - the caller would only log it
             self._log.fail(error)
 
     def set_exception(self, error: Exception, /) -> None:
@@ -94,7 +94,7 @@ class OutcomeLog:
         self._room = asyncio.Event()
         self._room.set()
         self._unfinished: set[str] = set()
-        # By lane, how many outcomes were ever recorded, and how many of them are durable.
+        # By stream, how many outcomes were ever recorded, and how many of them are durable.
         self._recorded: dict[str, int] = {}
         self._durable: dict[str, int] = {}
         self.recent = RecentOutcomes(clock)
@@ -129,7 +129,7 @@ class OutcomeLog:
             asyncio.get_running_loop().call_soon(self._write)
 
     def _lane(self, outcome: Outcome) -> str:
-        """Return the lane of an outcome; unfinished ones have a lane of their own, where ``RETRY`` holds them too."""
+        """Return the stream of an outcome; unfinished ones have their own, where ``RETRY`` holds them too."""
         if not outcome.message:
             return outcome.destination
         lane = unfinished_lane(outcome.destination, outcome.subscription)
@@ -148,7 +148,7 @@ class OutcomeLog:
         return self._spool.room(destination).moves(self._share_of(destination), 0)
 
     def unstored(self, destination: str, subscription: str) -> Callable[[], int]:
-        """Return what tells how many the store lacks of the outcomes that there are now, durable or not.
+        """Return a function that counts the present outcomes, durable or not, that the store still lacks.
 
         They are those of a subscription, or of its destination that are final. Later ones do not count.
         """
@@ -161,7 +161,7 @@ class OutcomeLog:
         return left
 
     def _left(self, lane: str, before: int) -> int:
-        """Return how many the store lacks of a lane's outcomes but those after so many; it takes them in order."""
+        """Return how many of a stream's first outcomes the store lacks; it takes them in order."""
         recorded = self._recorded.get(lane, 0)
         lacking = self._spool.pending(FEED, lane) + recorded - self._durable.get(lane, 0)
         return max(0, lacking - (recorded - before))
@@ -203,7 +203,7 @@ class OutcomeLog:
             self.refused(batch, error)
 
     def stored(self, batch: Sequence[_PendingOutcome]) -> None:
-        """Tell of outcomes that are durable."""
+        """Report outcomes that are durable."""
         self._writing -= 1
         self._room.set()
         if self._pending:

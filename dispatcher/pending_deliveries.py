@@ -32,7 +32,7 @@ class PendingDelivery(NamedTuple):
 
     @property
     def place(self) -> int:
-        """Where it stands in the order of its key."""
+        """The delivery's position in the order of its key."""
         return self.delivery.place
 
     @property
@@ -82,7 +82,7 @@ class PendingDeliveries:
 
     @property
     def carried(self) -> Lag:
-        """How many deliveries came by a transport and are not acked yet, and since when."""
+        """Number of deliveries that came by a transport and are not acked yet, and since when."""
         return Lag(len(self._carried), min(self._carried.values(), default=None))
 
     @property
@@ -152,7 +152,7 @@ class PendingDeliveries:
         self._consumer.ack(done)
 
     def keep(self, entries: Iterable[PendingDelivery]) -> None:
-        """Ack deliveries that stay here only with the rest of them: another process may have to go on with them.
+        """Ack deliveries that stay here only with the rest of them: another process may have to continue them.
 
         The outcome of this attempt is on the disk of this process alone.
         """

@@ -1,4 +1,4 @@
-"""Attempts recorded lately, so that a delivery which has moved on is not attempted again."""
+"""Recently recorded attempts, so that a delivery which has moved on is not attempted again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A permit of a worker for a sample: a request that is no delivery."""
+"""A slot of a worker for a sample: a request that is no delivery."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bus.ports.sampling import PERMIT_PATIENCE
 
 
 class SampleSlot:
-    """Lets one sample at a time have a permit; while it waits or is in flight, deliveries leave one to it.
+    """Lets one sample at a time have a slot; while it waits or is in flight, deliveries leave one to it.
 
     Attributes
     ----------
     count
-        How many permits are kept for it: 0 or 1.
+        How many slots are kept for it: 0 or 1.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -25,11 +25,11 @@ class SampleSlot:
         self.count = 0
 
     def look_again(self) -> None:
-        """Have a waiting sample check again whether there is room."""
+        """Have a waiting sample check again whether a slot is free."""
         self._told.set()
 
     async def enter(self, has_room: Callable[[], bool]) -> bool:
-        """Wait until there is room, then return True; False if there is none in time, or another sample is here."""
+        """Wait for a slot, then return True; False if none is free in time, or another sample is here."""
         if self.count:
             return False
         self.count = 1
@@ -43,7 +43,7 @@ class SampleSlot:
         return is_in
 
     def leave(self) -> None:
-        """Give the permit back."""
+        """Give the slot back."""
         self.count = 0
 
     async def _wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Delivers one subscription's messages: its own queue, permits, rate and breaker, so that it slows no other."""
+"""Delivers one subscription's messages: its own queue, slots, rate and breaker, so that it slows no other."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class SubscriptionWorker:
 
     @property
     def carried(self) -> Lag:
-        """What it holds that is not acked on a transport: other processes cannot learn of it from the transport."""
+        """The unacked deliveries that it holds: other processes cannot see them on the transport."""
         return self._pending.carried
 
     @property
@@ -148,7 +148,7 @@ class SubscriptionWorker:
 
     @property
     def room(self) -> int:
-        """How many handed-over deliveries it takes now."""
+        """Number of handed-over deliveries that it takes now."""
         if self.subscription.paused or self._stopping.is_set():
             return 0
         if not self._is_ready:
@@ -178,10 +178,10 @@ class SubscriptionWorker:
         self._spawn()
 
     def offer(self, delivery: Delivery, until: float = float("inf")) -> bool:
-        """Take a handed-over delivery; False when there is no room or it is here already.
+        """Take a handed-over delivery; False when there is no capacity or it is here already.
 
         It is dropped if its POST cannot start before ``until`` (monotonic seconds). One whose transport brought it
-        again, as if it had not failed before, is here once, and goes on where it was.
+        again, as if it had not failed before, is here once, and continues from its present state.
         """
         if delivery.message.id in self._pending:
             self._drop_overdue(self._dependencies.clock.monotonic())
@@ -197,7 +197,7 @@ class SubscriptionWorker:
         return True
 
     def holds(self, delivery: Delivery) -> bool:
-        """Whether what becomes of a handed-over delivery is decided here: it has room, or is here in that stage.
+        """Whether this worker decides about a handed-over delivery: it has capacity, or holds it in that stage.
 
         What a transport brought again, as if it had not failed before, is of an earlier stage while it is in flight.
         """
@@ -209,7 +209,7 @@ class SubscriptionWorker:
             self._in_order.dropped(dropped)
 
     def _discarded(self, entries: Sequence[PendingDelivery]) -> None:
-        """Go on behind what a person has discarded."""
+        """Send the next messages of keys after those that a person has discarded."""
         if self._in_order is not None:
             self._in_order.dropped(entries)
         self._wake.set()
@@ -220,7 +220,7 @@ class SubscriptionWorker:
             self._pending.release_waiting()
 
     async def sample(self, message: Message) -> Trial | None:
-        """POST a message beside the deliveries, within the permits; None when none became free in time.
+        """POST a message beside the deliveries, within the slots; None when none became free in time.
 
         It goes before waiting deliveries, also while the breaker is open, and counts only for the rate.
         """
@@ -360,11 +360,11 @@ class SubscriptionWorker:
             self._spawn()
 
     def _fill(self) -> float:
-        """Return how much of the window is taken, as a share."""
+        """Return the share of the window that is taken."""
         return max(len(self._pending) / self._window.most, self._pending.body_bytes / HELD_BYTES)
 
     def _spawn(self) -> None:
-        """Start as many deliveries as there is work and permits; of many, some in each turn of the loop."""
+        """Start as many deliveries as there are messages and slots; of many, some in each turn of the loop."""
         if self._group is None or self._stopping.is_set() or self.subscription.paused:
             return
         for _ in range(self._at_once):
@@ -376,7 +376,7 @@ class SubscriptionWorker:
             self._group.create_task(self._spawn_more())
 
     def _freed(self) -> None:
-        """Go on with a slot that another process gave back."""
+        """Use a slot that another process gave back."""
         self._slot.look_again()
         self._spawn()
 
@@ -422,7 +422,7 @@ class SubscriptionWorker:
         self._made(exchange, made)
 
     def _told(self, exchange: Exchange, made: PostResults) -> None:
-        """Go on with a POST from a callback; a defect, which would only be logged there, ends the worker."""
+        """Handle a POST's result from a callback; a defect, which would only be logged there, ends the worker."""
         try:
             self._made(exchange, made)
         except Exception as error:  # noqa: BLE001 - raised in the group
@@ -479,7 +479,7 @@ class SubscriptionWorker:
         attempts, answer, failure = made
         self._count(answer, refused=failure is PostFailure.REFUSED)
         if exchange.is_probe and answer.status is None:
-            # Nobody answered, so no attempt is spent.
+            # No subscriber answered, so no attempt is spent.
             self._metrics.probe_failed()
             self._tell(exchange, made, [""] * len(attempts))
             self._pending.waiting.extend(entry._replace(was_probe=True) for entry in exchange.load)
@@ -496,7 +496,7 @@ class SubscriptionWorker:
             self._dependencies.gone(self.subscription)
 
     def _tell(self, exchange: Exchange, made: PostResults, statuses: Sequence[str]) -> None:
-        """Have the span of a POST told, where it has one."""
+        """Report a POST to its span, where it has one."""
         if exchange.span is None:
             return
         attempts = [attempt for attempt, _ in made.attempts]

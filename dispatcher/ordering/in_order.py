@@ -49,9 +49,9 @@ class _EndedDelivery(NamedTuple):
 class InOrder:
     """The deliveries of one subscription that keep an order; what may go out is put among those that wait.
 
-    Nothing goes out before the store has told which keys are held up from before, and has all outcomes of an earlier
-    life of this process. From then on the store may be away: only keys that are held up need it, once they are for more
-    than a moment or fill the window.
+    No message is sent before the store has returned which keys are held up from before, and has all outcomes of an
+    earlier life of this process. From then on the store may be unreachable: only keys that are held up need it, once
+    they are for more than a moment or fill the window.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class InOrder:
         self._put_out(key, self._order.take(key, entry))
 
     def offer(self, delivery: Delivery, until: float) -> bool:
-        """Take what is handed over, unless its key is held up: it comes out of order, and holds up nobody."""
+        """Take a handed-over delivery, unless its key is held up: it comes out of order, and holds up no other."""
         key = self._ordering.key_of(delivery.message.key)
         if not self.is_ready or delivery.place or not (key is None or self._order.flows(key)):
             return False
@@ -125,9 +125,9 @@ class InOrder:
         return True
 
     def concluded(self, entry: PendingDelivery, outcome: Outcome) -> bool:
-        """Go on behind what has an outcome, or have it hold up its key; whether it does.
+        """Send the key's next message after an outcome, or let the outcome hold up its key; return whether it does.
 
-        What was given up holds it up until that is durable: else a crash could bring it again behind later ones.
+        A given-up message holds it up until that is durable: else a crash could bring it again behind later ones.
         """
         key = self._key_of(entry)
         if key is None:
@@ -147,7 +147,7 @@ class InOrder:
         return True
 
     def recorded(self, entries: Iterable[PendingDelivery]) -> None:
-        """Go on behind what was given up, now that this is durable."""
+        """Send the next messages of keys after a given-up one, now that giving up is durable."""
         if self._order.needs_store:
             self._work.set()
         for entry in entries if self._ending else ():
@@ -157,13 +157,13 @@ class InOrder:
                 self._put_out(key, self._order.passed(key))
 
     def dropped(self, entries: Iterable[PendingDelivery]) -> None:
-        """Go on behind what could not start in time."""
+        """Send the next messages of keys after one that could not start in time."""
         for entry in entries:
             if (key := self._key_of(entry)) is not None:
                 self._put_out(key, self._order.passed(key))
 
     def stop(self) -> None:
-        """Have nothing go out any more; outcomes of what is out are still taken. Called before `run` is cancelled."""
+        """Send no more deliveries; outcomes of those in flight are still taken. Called before `run` is cancelled."""
         self._reminder.end()
 
     def release(self) -> None:
@@ -187,7 +187,7 @@ class InOrder:
                     await self._dependencies.clock.sleep(_INTERVAL)
 
     async def _persisted(self, step: Callable[[], Awaitable[None]]) -> bool:
-        """Do something with the store; False while that is away."""
+        """Call the store; False while it is unreachable."""
         try:
             await step()
         except StoreError as error:
@@ -214,7 +214,7 @@ class InOrder:
             if left < least:
                 least, since = left, clock.monotonic()
             elif clock.monotonic() - since > _STANDS_STILL:
-                await self._dependencies.store.next_due()  # raises while the store is away
+                await self._dependencies.store.next_due()  # raises while the store is unreachable
                 _log.error("the store refuses %d outcomes of %s/%s; their keys go on", left, *self.subscription.key)
                 return
             await clock.sleep(_LOOK)
@@ -231,7 +231,7 @@ class InOrder:
         await self._look_back()
 
     async def _read(self) -> None:
-        """Read rows of keys that go on, of some at a time, so that people who decide about others need not wait."""
+        """Read rows of keys that may continue, some at a time, so that people who decide about others need not wait."""
         for _ in range(_READ):
             if self._fill() >= _READ_UNTIL or (wanted := self._order.next_wanted()) is None:
                 return
@@ -245,7 +245,7 @@ class InOrder:
             at = self._dependencies.clock.now()
             await self._dependencies.store.write([row_outcome(entry, self.subscription, at) for _, entry in chosen])
             if not self._is_ours:
-                return  # whoever has the destination may have read before which rows there are
+                return  # the process that has the destination may have read the rows before
             self._pending.ack(self._order.stored(chosen))
 
     async def _load(self, wanted: WantedRows) -> None:
@@ -281,7 +281,7 @@ class InOrder:
         return self._dependencies.clock.monotonic() + wait if row.attempts and wait > 0 else 0.0
 
     async def _ask(self, held: BlockedKey[PendingDelivery]) -> None:
-        """See whether a person has resent or set aside what holds up a key."""
+        """Check whether a person has resent or set aside the delivery that holds up a key."""
         entry = held.by
         trace = await self._dependencies.store.trace(entry.delivery.message.id)
         known = trace.deliveries.get(self.subscription.name) if trace is not None else None
@@ -300,7 +300,7 @@ class InOrder:
         self._start()
 
     async def _look_back(self) -> None:
-        """See whether those that ended were resent while they were out, some at a time: keys that wait go on."""
+        """Check if ended deliveries were resent while they were out, some at a time; waiting keys then continue."""
         before = len(self._ended)
         for (key, place), ended in list(itertools.islice(self._ended.items(), _LOOKED_BACK)):
             is_over, known = await self._is_over(key, place, ended), self._ended.pop((key, place))
@@ -358,7 +358,7 @@ class InOrder:
 
     @property
     def _is_ours(self) -> bool:
-        """Whether this process still keeps the order: it is told a while after it has lost that."""
+        """Whether this process still keeps the order; the loss of it is reported a while later."""
         return self._dependencies.keeps(self.subscription.destination)
 
     @property

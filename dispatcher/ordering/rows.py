@@ -16,7 +16,7 @@ from dispatcher.pending_deliveries import PendingDelivery
 
 
 def row_outcome(entry: PendingDelivery, subscription: Subscription, now: int) -> Outcome:
-    """Return what makes the row of a delivery: its last failure, or that it waits for an earlier one of its key."""
+    """Return the outcome that makes a delivery's row: its last failure, or its wait for an earlier one of its key."""
     return entry.unstored if entry.unstored is not None else behind(entry.delivery, subscription, now)
 
 
@@ -37,7 +37,7 @@ def delivery_of(row: Compensation) -> Delivery:
 
 
 def after(delivery: Delivery, outcome: Outcome) -> Delivery:
-    """Return a delivery as it goes on after a failure."""
+    """Return the delivery of the next attempt after a failure."""
     return msgspec.structs.replace(
         delivery,
         attempts=outcome.attempts,
@@ -57,9 +57,9 @@ def names_of(rows: Sequence[Compensation]) -> list[DeliveryKey]:
 
 
 def decided(delivery: Delivery, known: DeliveryTrace) -> Delivery | None:
-    """Return how a delivery that holds up its key goes on as its trace is now, itself if it is over.
+    """Return the continuation of a delivery that holds up its key, from its present trace; itself if it is over.
 
-    None while nobody has decided anything.
+    None while no decision was made.
     """
     is_newer = known.generation > delivery.generation
     is_same = known.generation == delivery.generation

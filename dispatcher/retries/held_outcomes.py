@@ -27,7 +27,7 @@ class State(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class HeldOutcome:
-    """An unfinished outcome, and what is known of the attempt after it.
+    """An unfinished outcome, and the state of the attempt after it.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class HeldOutcome:
     is_suspect
         It is from an earlier life.
     is_ready
-        It is due, and waits for room in its worker.
+        It is due, and waits for capacity in its worker.
     is_offered
         Its worker took it.
     until
@@ -58,7 +58,7 @@ class HeldOutcome:
 
     @property
     def key(self) -> Key:
-        """Which delivery it is of."""
+        """The key of its delivery."""
         return key_of(self.outcome)
 
     @property
@@ -68,7 +68,7 @@ class HeldOutcome:
 
     @property
     def stage(self) -> tuple[int, int]:
-        """How far the delivery has come by it."""
+        """The stage of its delivery."""
         return stage_of(self.outcome)
 
     @property
@@ -82,7 +82,7 @@ class HeldOutcome:
         return self.until is not None and self.until < now
 
     def delivery(self) -> Delivery:
-        """Return the delivery as its next attempt goes on with it."""
+        """Return the delivery for its next attempt."""
         outcome = self.outcome
         return Delivery(
             message=decode_message(outcome.message),
@@ -100,15 +100,15 @@ class HeldOutcome:
 
 
 def key_of(outcome: Outcome) -> Key:
-    """Return which delivery an outcome is of."""
+    """Return the key of an outcome's delivery."""
     return (outcome.destination, outcome.subscription, outcome.message_id)
 
 
 def stage_of(outcome: Outcome) -> tuple[int, int]:
-    """Return how far a delivery has come by an outcome."""
+    """Return the stage of a delivery after an outcome."""
     return (outcome.generation, outcome.attempts)
 
 
 def place_of(record: Record) -> Place:
-    """Return what tells a record from all others."""
+    """Return the key that identifies a record among all others."""
     return (record.lane, record.position)

@@ -46,7 +46,7 @@ _Due = tuple[float, int, Key]  # looked at then (monotonic seconds), position of
 class _UrgentOutcomes(NamedTuple):
     """The latest outcome of a delivery of which the store has an earlier one, whose lease ends at ``until``.
 
-    The store must have it before: it may wait there for longer than the one before it did, in another lane.
+    The store must have it before: it may wait there for longer than the one before it did, in another stream.
     """
 
     outcome: Outcome
@@ -67,7 +67,7 @@ class Retrier:
     Parameters
     ----------
     spool
-        The dispatcher's; its lanes of unfinished outcomes have the consumer ``RETRY``.
+        The dispatcher's; its streams of unfinished outcomes have the consumer ``RETRY``.
     room
         Returns how many deliveries the worker of a subscription takes.
     offer
@@ -204,7 +204,7 @@ class Retrier:
                 self._held[key].state = State.HERE
 
     def passed(self, delivery: Delivery) -> None:
-        """Forget the held outcome of a delivery whose newer outcome is durable; its room is for the next one."""
+        """Forget the held outcome of a delivery whose newer outcome is durable, and free its place for the next one."""
         lane = (delivery.message.destination, delivery.subscription)
         held = self._held.get((*lane, delivery.message.id))
         if held is not None and held.stage <= (delivery.generation, delivery.attempts):
@@ -248,7 +248,7 @@ class Retrier:
                 await self._clock.sleep(min(max(soonest, _SHORTEST), _LOOK))
                 self._hand_over_due()
                 if now >= look:
-                    # Room comes without a sign where a subscription is changed or gets permits.
+                    # Capacity comes without a sign where a subscription is changed or gets slots.
                     look = now + _LOOK
                     for lane in list(self._ready):
                         self._serve(lane)
@@ -267,7 +267,7 @@ class Retrier:
                 await self._store.reclaim(owner)
 
     async def _reclaim(self) -> None:
-        """End the leases of an earlier life, whose retries nobody holds; the store has its outcomes by now, or not."""
+        """End the leases of an earlier life, whose retries no process holds; the store may have its outcomes by now."""
         while not self._has_reclaimed:
             try:
                 await self._store.reclaim(self._owner)
@@ -379,7 +379,7 @@ class Retrier:
                 self._early_at_once = min(self._early_at_once * 2, _BATCH)
 
     async def _write_early(self, part: Sequence[_UrgentOutcomes]) -> bool:
-        """Write outcomes, but for those that the store refuses for good; return whether it takes any now."""
+        """Write outcomes, but for those that the store refuses permanently; return whether it takes any now."""
         try:
             await self._store.write([self._leased_now(one.outcome) for one in part])
         except StoreError as error:
@@ -403,13 +403,13 @@ class Retrier:
         return self._leased_to_me(outcome, held) if is_held else outcome
 
     def _sweep(self, now: float) -> None:
-        """Forget what waits for room and may be made by another process by now."""
+        """Forget outcomes that wait for capacity and may be attempted by another process by now."""
         waiting = itertools.chain.from_iterable(self._ready.values())
         for held in [held for held in waiting if held.is_ready and self._is_free(held, now)]:
             self._release(held)
 
     def _serve(self, lane: Lane) -> None:
-        """Hand over what is due of a subscription as far as its worker has room."""
+        """Hand over due deliveries of a subscription as far as its worker has capacity."""
         ready = self._ready[lane]
         while ready and (not ready[0].is_ready or self._room(lane)):
             held = ready.popleft()
