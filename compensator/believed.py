@@ -8,13 +8,13 @@ from bus.ports.clock import Clock
 
 
 class BelievedTime:
-    """Wall time in which a jump ahead is believed only once it has lasted for ``patience`` seconds.
+    """Wall time in which a jump ahead is accepted only once it has lasted for ``patience`` seconds.
 
     It uses the lowest offset between wall clock and monotonic clock within that time, so that nothing fresh is taken
     for old when the clock is put ahead by mistake and back again. ``now`` must be called more often than once in
     ``patience`` seconds.
 
-    The clock may be ahead when a process starts, as on a host that has not yet synchronized it, so no time is believed
+    The clock may be ahead when a process starts, as on a host that has not yet synchronized it, so no time is accepted
     for ``at_start`` seconds; these are fewer, so that a process that is often restarted gets a time too.
     """
 
@@ -26,7 +26,7 @@ class BelievedTime:
         self.now()
 
     def now(self) -> int | None:
-        """Milliseconds since the epoch; None while no time is believed yet."""
+        """Milliseconds since the epoch; None while no time is accepted yet."""
         read_at = self._clock.monotonic()
         offset = self._clock.now() - round(read_at * 1000)
         while self._readings and self._readings[-1][1] >= offset:

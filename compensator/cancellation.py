@@ -23,7 +23,7 @@ class Cancellation:
     So it also finds messages that were accepted before the removal and stored after it, and what was left by a removal
     that a crash cut off. A subscription that was made again under that name keeps its own deliveries: what was received
     in the last seconds is left for a later look, since the clock of the receiving process may be behind this one. A
-    subscription that is missing though nobody removed it was lost: none of its deliveries are canceled.
+    subscription that is missing but was not removed was lost: none of its deliveries are canceled.
     """
 
     def __init__(self, store: Store, registry: Registry, clock: Clock, cancellations: Cancellations) -> None:

@@ -40,7 +40,7 @@ _DISBELIEF: Final = 10.0
 
 
 class Compensator:
-    """Leases due work, as much as each subscription has room for, and hands it to dispatchers.
+    """Leases due work, as much as each subscription has capacity for, and hands it to dispatchers.
 
     ``owner`` names its leases; with a dispatcher in the same process, leases of an earlier run are ended at the start.
     It looks every 0.25 s at least, and when ``due`` is set.
@@ -76,7 +76,7 @@ class Compensator:
         self._outage = Outage(_log, "due work waits for the store")
 
     async def run(self) -> None:
-        """Work until cancelled; the store may be away for any time."""
+        """Work until cancelled; the store may be unreachable for any time."""
         while True:
             try:
                 wait = await self.step()
@@ -123,14 +123,14 @@ class Compensator:
         try:
             counts = await self._store.due(self._clock.now())
         except StoreError:
-            return lambda: None  # the gauge stays as it was; that the store is away is a metric of its own
+            return lambda: None  # the gauge stays as it was; that the store is unreachable is a metric of its own
         return partial(_fill, counts)
 
     async def _room(self, ready: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return how many rows to lease of each of these subscriptions; an empty name has messages to publish."""
         destinations = self._registry.catalog.destinations
         flowing = {key for key in ready if (found := destinations.get(key[0])) is not None and not found.paused}
-        # While outcomes from before a dispatcher's restart wait in its spool, the store does not know what is finished.
+        # While outcomes from before a dispatcher's restart wait in its spool, the store lacks some finished deliveries.
         unseen = self._waiting.unseen_of_earlier_lives()
         due = {(code, name) for code, name in flowing if name and code not in unseen}
         room = await self._dispatching.room(due) if due else {}

@@ -30,7 +30,7 @@ _MOST_NAMED: Final = 3
 class Expiry:
     """Drops what is past its retention, every ten minutes.
 
-    What is dropped by mistake never comes back, so a clock that jumps ahead is believed only after an hour, and the one
+    What is dropped by mistake never comes back, so a clock that jumps ahead is accepted only after an hour, and the one
     that the process starts with after ten minutes (``BelievedTime``).
     """
 
@@ -43,7 +43,7 @@ class Expiry:
 
     @property
     def trouble(self) -> AnyText:
-        """Which partitions are past their retention and kept by unfinished work; empty for none."""
+        """The partitions past their retention that unfinished work keeps; empty for none."""
         if not self._kept:
             return ""
         return localized(

@@ -50,7 +50,7 @@ class FormerTransports:
                 continue
             try:
                 await self._registry.put_destination(msgspec.structs.replace(destination, former=left))
-            except StoreError as error:  # somebody else changed it, or the store is away
+            except StoreError as error:  # another process changed it, or the store is unreachable
                 _log.info("former transports of %s are given up later: %s", destination.code, error)
             lags = self._router.lags()
 

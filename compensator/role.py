@@ -18,7 +18,7 @@ from compensator.stuck import StuckSearch
 
 
 class CompensatorService:
-    """What runs by the clock: due and stuck deliveries, cancellation, retention, former transports."""
+    """The periodic work: due and stuck deliveries, cancellation, retention, former transports."""
 
     def __init__(self, context: Context, offered: RoleServices) -> None:
         store, registry, transports, clock = context.store, context.registry, context.router, context.clock

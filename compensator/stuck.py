@@ -58,7 +58,7 @@ class StuckSearch:
 
     @property
     def trouble(self) -> AnyText:
-        """Which subscriptions were not searched for longer than their ``stuck_after``; empty for none."""
+        """The subscriptions that were not searched for longer than their ``stuck_after``; empty for none."""
         now, subscriptions = self._clock.monotonic(), self._registry.catalog.subscriptions
         names = [
             "/".join(key)
@@ -116,7 +116,7 @@ class StuckSearch:
     async def _claim(self, subscription: Subscription, oldest: list[int], now: int) -> int:
         present = self._believed.now()  # the store may have taken long for the subscriptions before
         if present is None or any(time > present + SKEW for time in oldest):
-            # The oldest is from a clock that was ahead, so its time does not tell how old what waits behind it is.
+            # The oldest is from a clock that was ahead, so its time does not show how old what waits behind it is.
             self._passed_over.setdefault(subscription.key, self._clock.monotonic())
             return 0
         self._passed_over.pop(subscription.key, None)

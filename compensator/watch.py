@@ -1,4 +1,4 @@
-"""The loop of what runs by the clock: a step again and again, also while the store is away."""
+"""The loop of periodic work: a step again and again, also while the store is unreachable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bus.telemetry.outage import Outage
 
 
 async def watch(step: Callable[[], Awaitable[object]], clock: Clock, interval: float, outage: Outage) -> None:
-    """Run a step every so many seconds until cancelled; when the store is away it is tried again."""
+    """Run a step every so many seconds until cancelled; when the store is unreachable it is tried again."""
     while True:
         try:
             await step()

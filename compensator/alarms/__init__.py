@@ -1,1 +1,1 @@
-"""Tells people of what needs them: a role of its own, whose road depends on nothing that it watches."""
+"""Notifies people of problems: a role of its own, whose channels depend on nothing that it watches."""

@@ -42,7 +42,7 @@ class WatchFile:
 
 
 class KeptFile(Protocol):
-    """Where a process keeps a few bytes, as `WatchFile` does."""
+    """A file for a few bytes of a process, such as `WatchFile`."""
 
     async def read(self) -> bytes | None:
         """Return them; None when there are none. Raises ``OSError``."""
@@ -54,21 +54,21 @@ class KeptFile(Protocol):
 
 
 class _AlarmFile(msgspec.Struct, frozen=True):
-    """What the file has: silences as well, so that a start without the store breaks none."""
+    """The contents of the file: silences as well, so that a start without the store breaks none."""
 
     watch: Watch
     silences: list[Silence]
 
 
 class KeptWatch:
-    """Incidents on disk before anybody is told of them, and in the store as soon as that takes them.
+    """Incidents on disk before a notification is sent, and in the store as soon as that takes them.
 
     Attributes
     ----------
     silences
         As the store had them last.
     is_behind
-        Whether the store did not answer last, so that others may know more.
+        Whether the store did not answer last, so that other processes may have later data.
     """
 
     def __init__(self, documents: AlarmDocuments, file: KeptFile) -> None:
@@ -82,7 +82,7 @@ class KeptWatch:
         self.silences: list[Silence] = []
 
     async def read(self) -> Watch:
-        """Return what was known last, by this process's disk and the store together, and learn of the silences."""
+        """Return the last incidents of this process's disk and the store together, and read the silences."""
         watch = await self.with_stored(await self._read_file())
         if not self.is_behind:
             with suppress(StoreError):
@@ -90,7 +90,7 @@ class KeptWatch:
         return watch
 
     async def stored(self, watch: Watch) -> Watch:
-        """Return what the store has, for a process that does not tell; while it is away the same as before."""
+        """Return the store's incidents, for a process that sends no notifications; ``watch`` if it is unreachable."""
         incidents = await self._read_stored()
         return watch if incidents is None else Watch(incidents=incidents)
 
@@ -130,14 +130,14 @@ class KeptWatch:
             self._written = kept
 
     async def learn_silences(self, now: int) -> None:
-        """Read the silences that people have made until now; while the store is away those of before hold."""
+        """Read the silences that people have made until now; while the store is unreachable those of before hold."""
         with suppress(StoreError, TimeoutError):  # `exchange` says so
             async with asyncio.timeout(_WITHIN):
                 self.silences = await self._documents.live_silences(now)
 
     async def exchange(self, watch: Watch) -> Watch:
         """Write to the store what has changed, and return it with what people have acknowledged meanwhile."""
-        if self.is_behind:  # the store was away, and may be another's by now
+        if self.is_behind:  # the store was unreachable, and may have other incidents by now
             watch = await self.with_stored(watch)
         try:
             async with asyncio.timeout(_WITHIN):

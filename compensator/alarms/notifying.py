@@ -16,7 +16,7 @@ import msgspec
 from bus.error_texts import error_text
 
 MOST_BYTES: Final = 2**20
-"""What is read of a service's answer."""
+"""The part of a service's answer that is read."""
 NOT_ACCEPTED: Final = "-"
 """Written to stdout when Apprise reports only that a service did not accept a notification."""
 _MEMORY: Final = 1 << 30  # address space; what Apprise maps is less than a tenth
@@ -34,7 +34,7 @@ class Notification(msgspec.Struct):
 
 
 def _bounded(send: Any) -> Any:
-    """Have requests read the first bytes of an answer alone, and follow no redirect: it may lead anywhere."""
+    """Limit requests to the first bytes of an answer, without redirects, which may lead anywhere."""
 
     def first_bytes(session: Any, request: Any, **options: Any) -> Any:
         answer = send(session, request, **{**options, "stream": True, "allow_redirects": False})
@@ -47,7 +47,7 @@ def _bounded(send: Any) -> Any:
 
 
 def _check(urls: list[str]) -> str:
-    """Return the first URL's number that Apprise does not know, from 0; empty for none."""
+    """Return the number, from 0, of the first URL that Apprise does not support; empty for none."""
     import apprise  # noqa: PLC0415 - slow, and after the limits
 
     return next((str(number) for number, url in enumerate(urls) if not apprise.Apprise().add(url)), "")
@@ -71,7 +71,7 @@ def _notify(notification: Notification) -> str:
 
 
 def main() -> None:
-    """Do what is asked."""
+    """Run the command."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     os.nice(_POLITE)
     logging.disable()  # what Apprise logs has URLs with secrets

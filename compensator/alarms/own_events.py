@@ -29,7 +29,7 @@ _WITHIN: Final = 10.0
 
 
 class _EventsLook(NamedTuple):
-    """What a look saw of what events tell of."""
+    """The state of one look from which events are derived."""
 
     paused: Mapping[Lane, str]
     open: frozenset[Lane]
@@ -37,7 +37,7 @@ class _EventsLook(NamedTuple):
 
 
 class Changes:
-    """Tells what changed since the look before; the first look of a process tells nothing."""
+    """Returns the changes since the look before; the first look of a process returns none."""
 
     def __init__(self) -> None:
         self._seen: _EventsLook | None = None

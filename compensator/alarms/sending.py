@@ -1,4 +1,4 @@
-"""Telling a channel, by Apprise in a process of its own: none of what the bus itself delivers with."""
+"""Sends notifications to channels by Apprise in a process of its own: independent of the bus's own delivery."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from compensator.alarms.notifying import NOT_ACCEPTED, Notification
 from compensator.alarms.texts import Text
 
 WITHIN: Final = 30.0
-"""Seconds that a channel has to take what it is told."""
+"""Seconds that a channel has to take a notification."""
 _COMMAND: Final = (sys.executable, "-P", "-m", Notification.__module__)
 _KINDS: Final = {Severity.CRITICAL: "failure", Severity.WARNING: "warning", Severity.INFO: "info", None: "success"}
 
 
 class ChannelNotifier(Protocol):
-    """Tells channels."""
+    """Sends notifications to channels."""
 
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> AnyText:
-        """Return why a channel has not taken what it was told; empty once it has. ``severity`` None is good news."""
+        """Return why a channel has not taken a notification; empty once it has. ``severity`` None is good news."""
         ...
 
 
 class AppriseSending:
-    """Tells channels by Apprise, each notice in a process that has little memory and ends within ``WITHIN`` seconds.
+    """Sends notifications by Apprise, each in a process that has little memory and ends within ``WITHIN`` seconds.
 
     Raises
     ------
     ConfigurationError
-        Apprise is not installed, or does not know the kind of a channel's URL.
+        Apprise is not installed, or does not support the kind of a channel's URL.
     """
 
     def __init__(self, channels: list[Channel]) -> None:
@@ -66,7 +66,7 @@ class AppriseSending:
             raise ConfigurationError(f"Apprise does not start: {said}")
 
     async def tell(self, channel: Channel, text: Text, severity: Severity | None) -> AnyText:
-        """Tell one; what it does not say itself is told as not taken."""
+        """Send one notification; without an answer of Apprise it counts as not taken."""
         notification = msgspec.json.encode(Notification(channel.url, text.title, text.body, _KINDS[severity]))
         try:
             process = await asyncio.create_subprocess_exec(

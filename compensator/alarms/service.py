@@ -20,7 +20,7 @@ from compensator.alarms.watcher import Watcher
 
 
 class AlarmsService:
-    """Looks at the whole bus, and tells people by roads of their own; nothing of that goes over the bus.
+    """Watches the whole bus, and notifies people by channels of its own; none of that is sent over the bus.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 
 def text_of(notice: Notice, incident: Incident, pages: str, now: int) -> Text:
-    """Return what a channel is told; ``pages`` is the URL of the pages, empty where it is not known."""
+    """Return the text of a notification; ``pages`` is the URL of the pages, empty where it is not configured."""
     shown = incident.shown
     title = _TITLES[notice].format(
         severity=incident.severity.value,
@@ -58,12 +58,12 @@ def _lines(notice: Notice, incident: Incident, pages: str, now: int) -> Iterator
 
 
 def sign_of_life(pages: str) -> Text:
-    """Return what says that alarms are watched for."""
+    """Return the text of a sign of life."""
     return Text(
         "Pier watches", f"This comes as long as alarms are watched for; its silence is an alarm. {pages}".strip()
     )
 
 
 def trial(by: str, pages: str) -> Text:
-    """Return what a channel is told to try it."""
+    """Return the text of a test notification."""
     return Text("Pier tries this channel", f"{by} has it tried: alarms come this way. {pages}".strip())

@@ -1,4 +1,4 @@
-"""Channels that a person has tried: each is told that it is tried, and that person whether it has taken it."""
+"""Test notifications that a person requested: sends each to its channel, and reports whether the channel took it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TURN: Final = 1.0
 
 
 class Trials:
-    """Does the trials that were asked for, in the process that tells."""
+    """Sends the requested test notifications, in the process that notifies."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Trials:
         self._outage = Outage(_log, "trials of channels are not done")
 
     async def run(self) -> None:
-        """Do them until cancelled."""
+        """Send test notifications until cancelled."""
         while True:
             if self._is_telling():
                 try:

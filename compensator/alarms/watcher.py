@@ -1,4 +1,4 @@
-"""Looks at the bus every few seconds, and tells each channel what it is to be told until it has taken it."""
+"""Watches the bus every few seconds, and sends each channel its notifications until it has taken them."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ _BLIND: Final = 4 * INTERVAL
 _MOVED: Final = 1000
 """Milliseconds by which the wall clock and the monotonic one may differ between two looks."""
 _CUT_OFF: Final = 60.0
-"""Seconds without the store after which each process that has the role tells."""
+"""Seconds without the store after which each process that has the role sends notifications."""
 
 
 class Watcher:
-    """Of all processes that have the role one tells; the others know what it knows.
+    """Sends notifications from one of all processes that have the role; the others keep the same state.
 
     Parameters
     ----------
     is_first
-        Whether it is this process that tells.
+        Whether this process sends notifications.
     look
         Returns the bus as it is now.
     pages
-        The URL of the pages; empty where it is not known.
+        The URL of the pages; empty where it is not configured.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class Watcher:
 
     @property
     def is_telling(self) -> bool:
-        """Whether it is this process that tells."""
+        """Whether this process sends notifications."""
         if self._is_first():
             return True
-        # Then nobody knows whether the first one lives: twice is better than not at all.
+        # Then it is unknown whether the first one lives: twice is better than not at all.
         since = self._cut_off_since
         return since is not None and self._clock.monotonic() - since > _CUT_OFF
 
     @property
     def trouble(self) -> AnyText:
-        """Which channels do not take what they are told, and why; empty for none."""
+        """The channels that do not take their notifications, and why; empty for none."""
         return joined(
             localized("channel {name}: {error}", name=name, error=error)
             for name, (count, error) in self._failures.items()
@@ -133,7 +133,7 @@ class Watcher:
             return
         facts = (await self._facts())._replace(lasting={one.cause for one in self._watch.open})
         now = self._follow_clock()
-        await self._kept.learn_silences(now)  # before channels are told of what is found
+        await self._kept.learn_silences(now)  # before channels are notified of what is found
         found = alarms(facts, self._book, self._watch.active)
         self._watch = advance(
             self._watch, found, lambda key: is_known(facts, key), self._book, now, lambda: new_id(now)
@@ -144,7 +144,7 @@ class Watcher:
         exchanged = await self._kept.exchange(self._watch)
         self._note_cut_off()
         for id_, incident in exchanged.incidents.items():
-            # What channels were told meanwhile stays.
+            # Notifications that channels took meanwhile stay recorded.
             current = self._watch.incidents.get(id_)
             self._change(incident if current is None else current.with_what_was_told(incident))
 
@@ -169,14 +169,14 @@ class Watcher:
             self._cut_off_since = self._clock.monotonic()
 
     async def _tell_changes(self, facts: Facts) -> None:
-        """Have what changed since the last look told as messages of the bus; nothing depends on that."""
+        """Send the changes since the last look as messages of the bus; nothing depends on that."""
         try:
             await self._own_events.keep(self._changes.since(facts, self._watch))
         except StoreError as error:
             _log.warning("changes of this look are not told of in %s: %s", CODE, error)
 
     async def _serve(self, channel: Channel) -> None:
-        """Tell a channel what it is to be told, one after the other, each until it has taken it."""
+        """Send a channel its notifications, one after the other, each until it has taken it."""
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._noise)
         while True:
             pause = _TURN
@@ -197,13 +197,13 @@ class Watcher:
         if not self.is_telling:
             return None
         now = self._follow_clock()
-        # As it is now: it may have changed while the one before was told.
+        # As it is now: it may have changed while the one before was sent.
         incident = self._watch.incidents.get(id_)
         return notice(channel, incident, self._kept.silences, now) if incident is not None else None
 
     async def _tell(self, channel: Channel, incident: Incident, due: Notice) -> bool:
         now = self._clock.now()
-        # Owed first, on disk: whatever happens to this process, the channel is told of it, be it that it is over.
+        # Owed first, on disk: whatever happens to this process, the channel gets a notification, be it that it is over.
         owed = {**incident.owed, channel.name: incident.owed.get(channel.name, now)}
         self._change(msgspec.structs.replace(incident, owed=owed))
         await self._keep()
@@ -226,7 +226,7 @@ class Watcher:
         return True
 
     async def _live(self, channel: Channel) -> None:
-        """Tell a channel that this process looks, as long as it does."""
+        """Send a channel signs of life, as long as this process watches the bus."""
         while True:
             is_looking = self._clock.monotonic() - self._looked_at < _BLIND
             if self.is_telling and is_looking:
@@ -257,7 +257,7 @@ class Watcher:
             await self._kept.write(self._watch)
 
     def measure(self) -> Callable[[], None]:
-        """Return what sets the gauges of alarms."""
+        """Return the function that sets the gauges of alarms."""
         counts = dict.fromkeys(("critical", "warning", "info"), 0)
         for incident in self._watch.open:
             counts[incident.severity.value] += 1

@@ -1,4 +1,4 @@
-"""The queues of producers that live on a sweeper's machine: what they hold, also if no receiver hears of them."""
+"""Queues of producers that live on a sweeper's machine: their contents, also if no receiver gets their reports."""
 
 from __future__ import annotations
 

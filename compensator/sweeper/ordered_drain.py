@@ -20,10 +20,10 @@ _KEYS: Final = 10_000
 
 
 class OrderedDrain:
-    """The way on for messages of destinations that keep an order.
+    """Moves messages of destinations that keep an order out of orphaned queues.
 
-    Where the process that is gone delivered them itself, they become rows in the order of their keys: whoever gets the
-    task reads these first. Else they go to the dispatcher that delivers them, behind what it has from that process.
+    Where the dead process delivered them itself, they become rows in the order of their keys: the process that gets the
+    task reads these first. Else they go to the dispatcher that delivers them, behind its messages from that process.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OrderedDrain:
         return destination is not None and destination.ordering is not Ordering.NONE
 
     def delivered_by(self, code: str, owners: Collection[str]) -> bool:
-        """Whether one of these processes, which are gone, delivers a destination's messages, and nobody else does."""
+        """Whether one of these processes, which have ended, is the only one that delivers a destination's messages."""
         return self._leaders.kept_by(Task.DELIVERING, code, owners)
 
     async def move(self, code: str, name: str, messages: Sequence[Message], owners: Collection[str]) -> int:
@@ -72,7 +72,7 @@ class OrderedDrain:
     async def _rows(
         self, destination: Destination, subscription: Subscription, messages: Sequence[Message]
     ) -> list[Outcome]:
-        """Return what makes rows of messages with a key."""
+        """Return the outcomes that make rows of messages with a key."""
         place, now = await self._last_place(subscription.key), self._clock.now()
         rows: list[Outcome] = []
         for message in messages:

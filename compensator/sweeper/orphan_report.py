@@ -13,7 +13,7 @@ PRODUCER: Final = "producer"
 
 
 class _Attempt(NamedTuple):
-    """What the last attempt to empty a queue left, None when it failed, and why."""
+    """The records that the last attempt to empty a queue left, None when it failed, and why."""
 
     left: int | None
     trouble: str

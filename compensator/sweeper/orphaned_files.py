@@ -60,7 +60,7 @@ class OrphanedFiles:
         Raises
         ------
         EventsUnavailable
-            The sink does not take them now; what it has not taken stays.
+            The sink does not take them now; the rest stays.
         OSError
             The disk failed.
         """

@@ -47,7 +47,7 @@ class SpoolDrain:
 
     A receiver's messages are published and stored; a dispatcher's outcomes are stored; what waited in its direct queue
     becomes due work in the store, which a compensator hands to a live dispatcher. ``count`` counts what was stored,
-    ``tell`` tells of it.
+    ``tell`` reports it.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SpoolDrain:
         }
 
     async def drain(self, directory: Path) -> DrainResult:
-        """Empty the queues of a directory as far as their records can go on, and remove it when it is empty.
+        """Empty the queues of a directory as far as their records can be moved, and remove it when it is empty.
 
         It is one of ``bus.bootstrap.spools.QUEUES``.
 
@@ -165,7 +165,7 @@ class SpoolDrain:
                 await self._waiting(spool, found.lane, found.consumer)
 
     async def _waiting(self, spool: Spool, lane: str, name: str) -> None:
-        """Move what waits for a subscription in one lane."""
+        """Move messages that wait for a subscription in one stream."""
         code = destination_of(lane)
         while records := await spool.claim(name, _BATCH, lane):
             readable, now = _readable(records), self._clock.now()
