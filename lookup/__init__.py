@@ -1,1 +1,1 @@
-"""A proxy in front of the nsqlookupds of several rooms, which any NSQ client takes for an nsqlookupd."""
+"""A proxy in front of the nsqlookupds of several sites, which any NSQ client takes for an nsqlookupd."""

@@ -1,4 +1,4 @@
-"""``/api/v1/lookup``: what people ask of the proxies, and what they have them do."""
+"""``/api/v1/lookup``: status of the proxies and actions on them, for people."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Resource(Protocol):
     """One kind of things below ``PREFIX``."""
 
     def look(self, path: str) -> ApiAnswer | None:
-        """Return what is there; None for a path of others."""
+        """Return the resource; None for a path of others."""
         ...
 
     def change(self, path: str, body: bytes, by: str) -> Change | None:
-        """Return what a POST does, which is not begun yet and may be refused; None for a path of others."""
+        """Return the action of a POST, which is not begun yet and may be refused; None for a path of others."""
         ...
 
 
@@ -82,7 +82,7 @@ class LookupApi:
             await answer(send, done.status, encode(done.content), JSON)
 
     async def call(self, content: bytes) -> LookupAnswer:
-        """Answer an admin, which has let in and audited whoever asks it; raises ``DecodeError`` for another version."""
+        """Answer an admin process, which authorizes and audits its user; raises ``DecodeError`` for another version."""
         asked = _call.decode(content)
         operator = Principal(asked.by, asked.by, (Role.OPERATOR,), ())
         try:

@@ -227,7 +227,7 @@ def _arguments(scope: Scope) -> dict[str, str]:
 
 
 def _reached_at(scope: Scope) -> tuple[str, int]:
-    """Return the host and port by which the client knows this proxy."""
+    """Return the host and port at which the client reached this proxy."""
     named = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     host, _, port = named.rpartition(":")
     if host and len(port) <= _PORT_DIGITS and port.isdecimal():

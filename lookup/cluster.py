@@ -69,7 +69,7 @@ class _Server:
         self._backoff.succeed()
 
     def revive(self) -> None:
-        """Have it asked again: it answers a probe, and may still be too slow for questions."""
+        """Include it in questions again: it answers a probe, and may still be too slow for questions."""
         if self.trouble:
             _log.info("the nsqlookupd %s answers again", self.address)
         self.trouble = ""
@@ -78,9 +78,9 @@ class _Server:
 class Cluster:
     """The nsqlookupds of one cluster.
 
-    Those of the fork know the same, so one of them is asked, each in its turn; which there are they tell themselves.
-    Stock ones each know what has registered with them, so all are asked, and an answer is what they know together.
-    Whoever does not answer in time is left out until it answers a probe.
+    Those of the fork have the same data, so one of them is asked, each in its turn; they list the members themselves.
+    Stock ones each have their own registrations, so all are asked, and their answers are merged.
+    An nsqlookupd that does not answer in time is left out until it answers a probe.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Cluster:
 
     @property
     def trouble(self) -> AnyText:
-        """Why it is left out of answers; empty while it is not."""
+        """The reason why it is left out of answers; empty while it is not."""
         if not self.is_up:
             return joined(server.trouble for server in self._servers.values())
         doubts = [server.doubt for server in self._servers.values() if not server.trouble]
@@ -118,7 +118,7 @@ class Cluster:
 
     @property
     def troubles(self) -> dict[str, AnyText]:
-        """What is wrong with each of its nsqlookupds; empty text for one that is well."""
+        """The problem of each of its nsqlookupds; an empty text for none."""
         return {server.address: server.trouble for server in self._servers.values()}
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class Cluster:
             await self._clock.sleep(_LOOK_EVERY)
 
     async def lookup(self, topic: str, access: Access, *, with_meta: bool, via: str = "") -> Answer:
-        """Return what it says of a topic; one that is not there is an answer, with the refusal.
+        """Return its answer about a topic; a missing topic is an answer, with the refusal.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Cluster:
         return union(await self._all(target, via))
 
     async def ask(self, target: str, via: str = "") -> list[LookupAnswer]:
-        """Return the answers to a question that changes nothing; raises ``LookupUnavailable`` when nobody answers.
+        """Return the answers to a question that changes nothing; raises ``LookupUnavailable`` without any answer.
 
         One answer of the fork, those of all that answer of stock NSQ.
         """
@@ -151,7 +151,7 @@ class Cluster:
         return await self._everybody(target, via)
 
     async def change(self, method: str, target: str, via: str, body: bytes = b"") -> LookupAnswer:
-        """Have a change made: by the leader of the fork, by every stock nsqlookupd, which know of one another nothing.
+        """Have a change made: by the leader of the fork, by every stock nsqlookupd, as these exchange no data.
 
         Returns the first refusal, or else an answer.
 
@@ -159,7 +159,7 @@ class Cluster:
         ------
         Away
             Of the fork the leader does not answer, or is not known; of stock NSQ one does not; nothing is known of the
-            cluster yet. The text tells who has made the change.
+            cluster yet. The text names those that have made the change.
         """
         if self.is_fork is not False:
             await self._list(list(self._servers.values()))
@@ -254,7 +254,7 @@ class Cluster:
 
     @property
     def is_settling(self) -> bool:
-        """Whether it may know less than it did: stock nsqlookupds that were started anew learn again what there is."""
+        """Whether its data may be incomplete: stock nsqlookupds that were restarted have no registrations at first."""
         if self.is_fork:
             return False
         now = self._clock.monotonic()
@@ -276,7 +276,7 @@ class Cluster:
         now = self._clock.monotonic()
         ill = [server for server in self._servers.values() if server.trouble and server.tried_from <= now]
         is_due = now - self._listed_at >= _LISTED_EVERY
-        # Those that are well, so that a connection to each is there, whose end tells of a start.
+        # Those that answer, so that a connection to each is there, whose end shows a restart.
         well = [server for server in self._servers.values() if is_due and not server.trouble]
         await asyncio.gather(*(self._probe(server) for server in (*ill, *well)))
         well = [server for server in self._servers.values() if not server.trouble]
@@ -301,13 +301,13 @@ class Cluster:
 
     async def _ping(self, server: _Server) -> None:
         answered = await self._client.ask(server.address, "/ping", within=ANSWER_WITHIN)
-        if answered.status != _OK:  # somebody else is there
+        if answered.status != _OK:  # another service uses the address
             raise LookupUnavailable(
                 localized("http://{address}/ping gives HTTP {status}", address=server.address, status=answered.status)
             )
 
     async def _list(self, servers: Sequence[_Server]) -> None:
-        """Take in the nsqlookupds that the first one to answer knows; stock NSQ has no such path."""
+        """Add the nsqlookupds that the first one to answer lists; stock NSQ has no such path."""
         for server in servers:
             try:
                 answered = await self._client.ask(server.address, PATH, within=ANSWER_WITHIN)
@@ -332,7 +332,7 @@ class Cluster:
 
 
 async def all_of(asking: Sequence[Coroutine[Any, Any, Found]]) -> list[Found]:
-    """Return what several give at once; one alone costs no task."""
+    """Return the results of several awaitables at once; one alone costs no task."""
     return [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
 
 
@@ -352,7 +352,7 @@ def _good(found: Sequence[Found | LookupUnavailable]) -> list[Found]:
 
 
 def _whole_change(addresses: Sequence[str], found: Sequence[LookupAnswer | LookupUnavailable]) -> LookupAnswer:
-    """Return what came of a change; raises ``LookupUnavailable`` unless everybody has answered."""
+    """Return the result of a change; raises ``LookupUnavailable`` unless all have answered."""
     done = [address for address, one in zip(addresses, found, strict=True) if not isinstance(one, LookupUnavailable)]
     answers = [one for one in found if not isinstance(one, LookupUnavailable)]
     failed = next((one for one in found if isinstance(one, LookupUnavailable)), None)

@@ -16,7 +16,7 @@ from lookup.query import LOOKUP, MalformedQuery, Query, read_query
 from lookup.replies import Replies
 
 _PREFIX: Final = LOOKUP + b"?"
-# Of other proxies, and of whoever sends a body, which nobody would limit.
+# Of other proxies, and of clients that send a body, which nothing would limit.
 _OTHERS: Final = frozenset({VIA.encode(), b"content-length", b"transfer-encoding"})
 _ACCEPT: Final = ACCEPT.encode()
 

@@ -26,14 +26,14 @@ class ExchangeFailed(Exception):
 
 
 class Exchanges:
-    """Asks over connections that are kept, one question at a time on each.
+    """Sends requests over connections that are kept, one at a time on each.
 
     Parameters
     ----------
     most
         Bytes of the largest body that is read.
     closed
-        Hears of each ``HOST:PORT`` that closed a kept connection by itself, as one that is started anew does.
+        Called with each ``HOST:PORT`` that closed a kept connection by itself, as one that is started anew does.
     """
 
     def __init__(self, most: int, closed: Callable[[str], object]) -> None:
@@ -63,7 +63,7 @@ class Exchanges:
         TimeoutError
             Not within so many seconds.
         Failed
-            Nobody is there, it is no HTTP, or it is cut off or too large.
+            No connection is possible, it is no HTTP, or it is cut off or too large.
         """
         endpoint = _endpoint(address)
         key: Key = (endpoint.scheme, endpoint.host, endpoint.port)
@@ -104,19 +104,19 @@ class Exchanges:
 
 
 class _WatchedConnection(Connection):
-    """A connection that tells when its peer closes it."""
+    """A connection that reports when its peer closes it."""
 
     def __init__(self, told: Callable[[], object], *parts: Any) -> None:
         super().__init__(*parts)
         self._told = told
 
     def eof_received(self) -> None:
-        """Tell, unless it is closed from here."""
+        """Report it, unless it is closed from here."""
         self._tell()
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell, unless it is closed from here."""
+        """Report it, unless it is closed from here."""
         self._tell()
         super().connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Failovers of rooms as documents of the store, kept on disk, in force in all proxies within a second."""
+"""Failovers of sites as documents of the store, kept on disk, in force in all proxies within a second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLLECTION: Final = "lookup_failovers"
 
 
 class Failovers:
-    """The failover of each room, the last one.
+    """The failover of each site, the last one.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Failovers:
 
     @property
     def all(self) -> list[Failover]:
-        """All of them by room."""
+        """All of them by site."""
         return [self._found[room][0] for room in sorted(self._found)]
 
     @property
@@ -45,13 +45,13 @@ class Failovers:
         return [one for one in self.all if one.phase is not Phase.ENDED]
 
     def get(self, room: str) -> Failover:
-        """Return that of a room; raises ``NotFound``."""
+        """Return that of a site; raises ``NotFound``."""
         if room not in self._found:
             raise NotFound(localized("there is no failover of {room}", room=repr(room)))
         return self._found[room][0]
 
     async def load(self) -> None:
-        """Read them all; raises ``StoreError`` when the store is away and nothing was ever kept."""
+        """Read them all; raises ``StoreError`` when the store is unreachable and nothing was ever kept."""
         self._take(await self._kept.list(COLLECTION))
 
     async def put(self, failover: Failover) -> None:
@@ -60,7 +60,7 @@ class Failovers:
         Raises
         ------
         Conflict
-            Somebody else changed that of the room first, or one is active already.
+            Another request changed that of the site first, or one is active already.
         """
         before, version = self._found.get(failover.room, (None, 0))
         if before is not None and before.phase is not Phase.ENDED and failover.phase is Phase.ACTIVE:

@@ -1,4 +1,4 @@
-"""``/api/v1/lookup/failovers``: rooms that people have declared lost."""
+"""``/api/v1/lookup/failovers``: sites that people have declared lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _FailoverEnd(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FailoversResource:
-    """A failover is refused while the room's clusters answer, and its end while something waits elsewhere."""
+    """Failover API; refuses a failover of a site whose clusters answer, and its end while messages wait elsewhere."""
 
     def __init__(self, failovers: Failovers, routing: Routing, evidence: Evidence, clock: Clock) -> None:
         self._failovers = failovers
@@ -56,7 +56,7 @@ class FailoversResource:
         )
 
     def change(self, path: str, body: bytes, by: str) -> Change | None:
-        """Return what begins or ends one."""
+        """Return the action that begins or ends a failover."""
         if path == _ALL:
             return lambda: self._begin(body, by)
         found = _END.fullmatch(path)
@@ -96,7 +96,7 @@ class FailoversResource:
         return cluster is not None and await cluster.answers()
 
     async def _waiting(self, failover: Failover) -> AnyText:
-        """Return which topics have messages where only the failover has them consumed; empty when none has."""
+        """Return the topics with messages in clusters that are consumed only by the failover; empty without any."""
         try:
             topics = await self._topics(failover)
         except LookupUnavailable as error:
@@ -106,7 +106,7 @@ class FailoversResource:
         return joined(await self._look(topics[:_MOST_TOPICS], failover.to))
 
     async def _topics(self, failover: Failover) -> list[str]:
-        """Return the topics of the other cluster that nobody would consume there; raises ``LookupUnavailable``."""
+        """Return the topics of the other cluster that would have no consumer there; raises ``LookupUnavailable``."""
         cluster = self._routing.clusters.get(failover.to)
         if cluster is None:
             raise LookupUnavailable(localized("{name} is no cluster of this proxy's file", name=failover.to))

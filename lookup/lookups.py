@@ -87,7 +87,7 @@ class Lookups:
         return given.replies if route is not None and given.of == self._of(route.clusters(query.access)) else None
 
     def begin(self, query: Query, tell: Callable[[Replies], None], via: str = "") -> None:
-        """Have a question answered in a later turn; who asks the same meanwhile is told the same."""
+        """Have a question answered in a later turn; the same question asked meanwhile gets the same answer."""
         route = self._route(query.topic)
         waiting = self._waiting.get((query, route, via))
         if waiting is not None:
@@ -99,7 +99,7 @@ class Lookups:
             self._group.create_task(self._tell(query, route, via))
 
     async def _tell(self, query: Query, route: Route | None, via: str) -> None:
-        """Tell all who wait; a defect costs them their answer, and nobody else theirs."""
+        """Call all waiters with the answer; a defect costs only these their answer."""
         replies = _FAILED
         try:
             with metrics.LOOKUP_SECONDS.time():
@@ -154,7 +154,7 @@ class Lookups:
         return answer
 
     def _last(self, cluster: Cluster | None, query: Query) -> Answer | None:
-        """Return what a cluster said last of a topic that it had, unless that is too long ago."""
+        """Return a cluster's last answer about a topic that it had, unless it is too old."""
         kept = self._kept.get((cluster, query)) if cluster is not None else None
         return kept.answer if kept is not None and self._clock.monotonic() - kept.at <= KEPT else None
 
@@ -170,7 +170,7 @@ class Lookups:
         return replies
 
     def _without(self, query: Query, of: _Clusters, merged: MergedAnswer | None, absent: Sequence[str]) -> Replies:
-        """Return the answer while those that may know the topic do not answer: the last good one, marked."""
+        """Return the answer while clusters that may have the topic do not answer: the last good one, marked."""
         now = self._clock.monotonic()
         good = self._good.get(query)
         if good is not None and good.of == of and now - good.at <= KEPT:

@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """At most so many values; whoever was used longest ago goes."""
+    """At most so many values; the one that was used longest ago is removed."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -135,7 +135,7 @@ class NsqlookupdClient:
         Raises
         ------
         Away
-            Nobody is there within so many seconds, or nothing comes for a minute.
+            No connection is possible within so many seconds, or nothing comes for a minute.
         """
         own = {VIA.encode(): self._passed(headers.get(VIA.encode(), b"").decode("latin-1")).encode()}
         kept = [

@@ -33,12 +33,12 @@ from lookup.routing import Routing
 
 
 class LookupService:
-    """Answers nsqlookupd's HTTP API for the clusters of several rooms.
+    """Answers nsqlookupd's HTTP API for the clusters of several sites.
 
     Raises
     ------
     ConfigurationError
-        There is no configuration of rooms, or it cannot be used.
+        There is no configuration of sites, or it cannot be used.
     """
 
     def __init__(self, context: Context, _: RoleServices) -> None:

@@ -38,7 +38,7 @@ class Routing:
     overrides
         Routes by topic that are in force in the place of the file's: those of migrations.
     failovers
-        Those that change the route of every topic that is produced to a lost room.
+        Those that change the route of every topic that is produced to a lost site.
 
     Raises
     ------
@@ -71,7 +71,7 @@ class Routing:
         return diverted(found, self.failovers) if found is not None and self.failovers else found
 
     def usual(self, topic: str) -> Route | None:
-        """Return the route of a topic as it is while no room is lost."""
+        """Return the route of a topic as it is while no site is lost."""
         return self.overrides.get(topic) or self.rooms.route(topic)
 
     async def run(self) -> None:

@@ -52,7 +52,7 @@ class _Topic(msgspec.Struct):
 
     @property
     def writers(self) -> int | None:
-        """How many connections publish, as the fork tells; who published over HTTP it lists long after."""
+        """Number of connections that publish, from the fork; not those over HTTP, which stay listed long after."""
         if self.client_pub_stats is msgspec.UNSET:
             return None
         return sum(not one.protocol.startswith("http") for one in self.client_pub_stats or ())
@@ -72,10 +72,10 @@ class _Stats(msgspec.Struct):
     producers: list[_Producer] | msgspec.UnsetType | None = msgspec.UNSET
 
     def writers(self, topic: str) -> int | None:
-        """Return how many connections publish to a topic; None when nobody tells.
+        """Return how many connections publish to a topic; None without figures.
 
-        The fork tells it of each partition, stock nsqd of each connection. Of one that does not say to which topic it
-        publishes, any may be meant.
+        The fork reports them by partition, stock nsqd by connection. A connection that does not say to which topic it
+        publishes may publish to any.
         """
         told = [found.writers for found in self.topics or () if found.topic_name == topic]
         counted = [writers for writers in told if writers is not None]
@@ -101,7 +101,7 @@ class Evidence:
     async def look(
         self, cluster: Cluster | None, name: str, topic: str, known: Collection[str] = ()
     ) -> TopicObservation:
-        """Return a topic in a cluster; whatever could not be asked is told in it.
+        """Return a topic in a cluster; the result names the parts that could not be asked.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Evidence:
 
 
 def address_of(peer: Peer) -> str:
-    """Return ``HOST:HTTP_PORT`` of an nsqd as an nsqlookupd tells of it."""
+    """Return ``HOST:HTTP_PORT`` of an nsqd from an nsqlookupd's entry."""
     host = str(peer["broadcast_address"])
     return f"[{host}]:{peer.get('http_port')}" if ":" in host else f"{host}:{peer.get('http_port')}"
 

@@ -29,7 +29,7 @@ _ROLE: Final = "lookup"
 
 
 class _Member(msgspec.Struct):
-    """What counts of a process; that of another version may tell more, or less."""
+    """The fields of a process that count; another version's may have more, or fewer."""
 
     owner: str
     node: str
@@ -38,7 +38,7 @@ class _Member(msgspec.Struct):
 
 
 class ProxyConfirmation(msgspec.Struct, frozen=True):
-    """What one proxy says.
+    """The state that one proxy confirms.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class ProxyConfirmation(msgspec.Struct, frozen=True):
 class Migrations:
     """The migrations of all topics, the same in every proxy by the store's compare-and-set.
 
-    While the store is away the last ones known are in force, after a restart those on this process's disk.
+    While the store is unreachable the last ones known are in force, after a restart those on this process's disk.
 
     Parameters
     ----------
@@ -119,12 +119,12 @@ class Migrations:
         return number_of(last) + 1
 
     async def load(self) -> None:
-        """Read them all; while the store is away they stay as they are known.
+        """Read them all; while the store is unreachable they stay as they are.
 
         Raises
         ------
         StoreError
-            The store is away, and nothing was ever kept.
+            The store is unreachable, and nothing was ever kept.
         """
         async with asyncio.timeout(_LOADED_WITHIN):
             self._take(await self._kept.list(COLLECTION))
@@ -135,7 +135,7 @@ class Migrations:
         Raises
         ------
         Conflict
-            Somebody else began one of this topic at the same time.
+            Another request began one of this topic at the same time.
         """
         await ensure_mark(self._kept)
         try:
@@ -150,7 +150,7 @@ class Migrations:
         Raises
         ------
         Conflict
-            Somebody else changed it first, or it is not known as ``before`` here any more.
+            Another request changed it first, or it is not known as ``before`` here any more.
         """
         known, version = self._found.get(before.id, (None, 0))
         if known != before:
@@ -162,7 +162,7 @@ class Migrations:
         self._found[before.id] = (after, stored)
 
     async def confirm(self, owner: str, said: ProxyConfirmation) -> None:
-        """Tell the other proxies what this one has in force."""
+        """Report to the other proxies what this one has in force."""
         if (owner, said) != self._said:
             await self._documents.put(CONFIRMED, owner, msgspec.json.encode(said))
             self._said = (owner, said)
@@ -175,7 +175,7 @@ class Migrations:
         members = [_member(document) for document in await self._documents.list(MEMBERS)]
         found = {document.key: _confirmed(document) for document in await self._documents.list(CONFIRMED)}
         if self._said is not None and self._said[0] not in found:
-            self._said = None  # the store was emptied: it is told again
+            self._said = None  # the store was emptied: it is reported again
         answers: dict[str, ProxyConfirmation | None] = {}
         for member in members:
             if member is not None and _ROLE in member.roles:
@@ -197,18 +197,18 @@ class Migrations:
 
 
 async def ensure_mark(kept: Snapshot) -> None:
-    """Write the mark before the first document; a store that was emptied gets back what it had first."""
+    """Write the mark before the first document; a store that was emptied gets back the one that it had first."""
     if await kept.get(*MARK) is None:
         await kept.put(*MARK, b"{}")
 
 
 def number_of(migration: Migration) -> int:
-    """Return which migration of its topic it is."""
+    """Return the number of a migration among those of its topic."""
     return int(migration.id.rpartition("-")[2])
 
 
 def unconfirmed(migration: Migration, said: Mapping[str, ProxyConfirmation | None]) -> list[AnyText]:
-    """Return which proxies do not say that they have a migration's step in force."""
+    """Return the proxies that do not confirm that they have a migration's step in force."""
     missing: list[AnyText] = []
     for name, one in said.items():
         if one is not None and migration.id in one.elsewhere:

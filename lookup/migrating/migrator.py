@@ -1,4 +1,4 @@
-"""Moves topics: runs in every proxy, and whoever sees the evidence first takes the next step."""
+"""Moves topics: runs in every proxy, and the one that sees the evidence first takes the next step."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Migrator:
         self._routing.failovers = self._failovers.active
 
     def known(self, migration_id: str) -> MigrationState | None:
-        """Return what was seen last of one that goes on; None when nothing was yet."""
+        """Return the last state seen of a migration in progress; None when none was seen yet."""
         return self._known.get(migration_id)
 
     async def run(self) -> None:
@@ -99,7 +99,7 @@ class Migrator:
             group.create_task(self._repeat(self.move))
 
     async def begin(self) -> None:
-        """Put in force what the store has, before anybody is answered; while it is away, what is on this disk."""
+        """Put the store's data in force before any request is answered; if it is unreachable, the data on this disk."""
         try:
             await self.follow()
         except (StoreError, TimeoutError) as error:
@@ -113,7 +113,7 @@ class Migrator:
         await self._migrations.confirm(self._me().owner, self._confirmed())
 
     async def move(self) -> None:
-        """Look at each migration that goes on, and take its next step where there is the evidence for it."""
+        """Check each migration in progress, and take its next step where there is the evidence for it."""
         going = [one for one in self._migrations.latest() if not one.is_settled]
         for gone in self._watching.keys() - {one.id for one in going if not one.has_ended}:
             del self._watching[gone]
@@ -138,12 +138,12 @@ class Migrator:
                 await work()
             except (StoreError, TimeoutError) as error:
                 _log.debug("migrations stay as they are: %s", error)
-            except Exception:  # noqa: BLE001 - whatever it is, lookups go on, and the next look may do
+            except Exception:  # noqa: BLE001 - whatever it is, lookups continue, and the next look may do
                 _log.exception("migrations could not be looked at; they stay as they are, and it is tried again")
             await self._clock.sleep(EVERY)
 
     def _confirmed(self) -> ProxyConfirmation:
-        """Return what this process has in force, which is what it has loaded last."""
+        """Return the state that this process has in force, which it has loaded last."""
         turns, elsewhere, at_home = {}, set(), set()
         for one in self._migrations.latest():
             own = self._routing.rooms.route(one.topic)

@@ -64,7 +64,7 @@ class MigrationPlanner:
         Conflict
             The topic is in a migration.
         TransportUnavailable
-            The source does not tell of the topic now.
+            The source does not report the topic now.
         """
         before = self._route(wanted)
         number = self._migrations.next_number(wanted.topic)

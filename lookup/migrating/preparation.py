@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
     @property
     def said(self) -> AnyText:
-        """What it does, for people."""
+        """Its action, for people."""
         where = self.node or localized("the leading nsqlookupd")
         return localized("POST {target} to {where}", target=self.target, where=where)
 
@@ -50,14 +50,14 @@ class Preparation:
     async def plan(
         self, cluster: Cluster, topic: str, partitions: int, own: TopicObservation, other: TopicObservation
     ) -> list[Change]:
-        """Return what is to be made next in ``cluster``, so that it has what ``other`` has; nothing when it has.
+        """Return the next changes that give ``cluster`` the same as ``other``; nothing when it has all of it.
 
         What comes after these is only known once they are made.
 
         Raises
         ------
         Away
-            The cluster does not tell its nsqds, or has none.
+            The cluster does not list its nsqds, or has none.
         """
         if not partitions:
             return await self._plan_stock(cluster, topic, own, other)
@@ -100,7 +100,7 @@ class Preparation:
     async def _plan_stock(
         self, cluster: Cluster, topic: str, own: TopicObservation, other: TopicObservation
     ) -> list[Change]:
-        """Return topics and channels for all nsqds, for a topic is on each that somebody writes to."""
+        """Return topics and channels for all nsqds, for a topic is on each that a producer writes to."""
         if own.exists and not own.lacking(other.channels):
             return []
         nodes = await self._nodes(cluster)
