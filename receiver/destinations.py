@@ -17,7 +17,7 @@ def find_destination(registry: Registry, code: str) -> Destination:
     InvalidDestination
         There is none of this code, or it is no code.
     StoreUnavailable
-        Whether there is one cannot be said while the store is away.
+        Whether there is one cannot be said while the store is unreachable.
     """
     destination = registry.catalog.destinations.get(code)
     if destination is not None:

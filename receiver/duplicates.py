@@ -33,7 +33,7 @@ Stored = asyncio.Future[None]
 
 
 class RecentIds:
-    """Ids accepted lately, and those whose record is on its way to the disk right now.
+    """Recently accepted ids, and those whose record is on its way to the disk right now.
 
     There are tens of thousands, so they are kept as bytes, in two generations: the older one is forgotten as soon as
     the younger one is full. The store is asked about every id that is not later than the latest forgotten one, so ids
@@ -224,7 +224,7 @@ class IdempotencyKeys:
         return kept
 
     async def recall(self, scopes: Collection[str], now: int) -> bool:
-        """Ask the store about keys that memory does not know; return whether it answered."""
+        """Ask the store about keys that memory does not have; return whether it answered."""
         if not self._questions.may_ask:
             return False
         try:

@@ -33,7 +33,7 @@ class MessageEndpoint:
         self._producers = producers
 
     def begin(self, method: bytes, target: bytes, headers: Sequence[Field]) -> _Single | None:
-        """Return who takes this message, None when the application has to answer."""
+        """Return the call that takes this message, None when the application has to answer."""
         found = _TARGET.fullmatch(target)
         if found is None or method != b"POST":
             return None

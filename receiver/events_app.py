@@ -68,7 +68,7 @@ def _read(line: bytes, principal: Principal) -> SealedBlock:
     InvalidMessage, MessageTooLarge
         It is not exactly a block of a producer.
     AccessDenied
-        It tells of a destination that the key may not send to.
+        It names a destination that the key may not send to.
     """
     if len(line) > BLOCK_BYTES:
         raise MessageTooLarge(f"a block has {len(line)} bytes; the limit is {BLOCK_BYTES}", field="block")

@@ -93,8 +93,8 @@ class OrderForwarder:
         """Have messages accepted by another process; what was accepted is durable there.
 
         None for a message if the process that owns its key does not answer, and may have accepted it, now or before, or
-        does not take it. Those of a strictly ordered destination are not forwarded: their producer is told where to
-        send them.
+        does not take it. Those of a strictly ordered destination are not forwarded: their producer gets the process to
+        which it has to send them.
         """
         if route.key_owner:
             return await self._forward_keyed(route.key_owner, drafts, principal)
@@ -154,7 +154,7 @@ class OrderForwarder:
 
 
 class ForwardedApp(PeerApp):
-    """What a receiver accepts for the other processes."""
+    """The requests that a receiver accepts for the other processes."""
 
     def __init__(self, ingest: Ingest, leaders: Leaders, owners: KeyOwners, key: PeerKey) -> None:
         self._ingest = ingest
@@ -194,7 +194,7 @@ _Told = tuple[str, bool, Problem | None] | tuple[str, bool, Problem | None, bool
 
 
 def _told(found: AcceptedMessage | BusError) -> _Told:
-    """Return what ``_Answer`` reads; an earlier version reads three fields, so the fourth is there only if true."""
+    """Return the fields of ``_Answer``; an earlier version reads three fields, so the fourth is there only if true."""
     if isinstance(found, BusError):
         return ("", False, problem_of(found))
     told = (found.id, found.duplicate, None)

@@ -197,16 +197,16 @@ class Ingest:
         return await accepted
 
     def accept_with(self, draft: Draft, principal: Principal, waiter: Waiter[AcceptedMessage]) -> None:
-        """Accept a message that has neither an id nor a key of its producer's, and tell the waiter once it is durable.
+        """Accept a message that has neither an id nor a key of its producer's, and call the waiter once it is durable.
 
-        Such a message cannot be a repetition, nor have a twin, so that nothing has to be awaited. The waiter is told as
-        `bus.ports.spool.Spool.append_with` tells one, with why the message was not stored when it was not. What is
+        Such a message cannot be a repetition, nor have a twin, so that nothing has to be awaited. The waiter is called
+        as `bus.ports.spool.Spool.append_with` calls one, with why the message was not stored when it was not. What is
         stored is accepted, also when the waiter is done by then.
 
         Raises
         ------
         BusError
-            Why it is refused; nothing of it was stored, and the waiter is not told.
+            Why it is refused; nothing of it was stored, and the waiter is not called.
         """
         self._require_current()
         destination = self._examine(draft, principal)
@@ -353,7 +353,7 @@ class Ingest:
         return AcceptedMessage(message_id, True)
 
     def _examine(self, draft: Draft, principal: Principal) -> Destination:
-        """Return where the draft goes, when this principal may send it there."""
+        """Return the destination of the draft, when this principal may send to it."""
         destination = find_destination(self._registry, draft.destination)
         principal.require("ingest", draft.destination)
         if draft.producer and destination.ordering is not Ordering.STRICT:
@@ -386,7 +386,7 @@ class Ingest:
         return refused
 
     def _end(self, call: _Call) -> None:
-        """Forget what was not kept, and have the calls go on that wait for one of these messages."""
+        """Forget messages that were not stored, and let the calls continue that wait for one of these messages."""
         for item in call.fresh:
             if item.message.id not in call.kept:
                 self._recent.forget(item.message.id)

@@ -1,4 +1,4 @@
-"""Producers that a receiver has heard of, with the reports of their local queues."""
+"""Producers that a receiver has seen, with the reports of their local queues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AGENT: Final = b"user-agent"
 
 
 class _ProducerReport(NamedTuple):
-    """The last word of a producer: what it is, of its queue if it told of one, and when (ms)."""
+    """The last report of a producer: its agent, its queue if it reported one, and when (ms)."""
 
     agent: bytes
     queue: QueueReport | None
@@ -36,9 +36,9 @@ class _ProducerReport(NamedTuple):
 
 
 class KnownProducers:
-    """Producers by key, source, and queue or program; kept in memory for a day after the last word of each.
+    """Producers by key, source, and queue or program; kept in memory for a day after the last report of each.
 
-    A stranger cannot fill it, nor push the others out of it: of too many, the one of the same key that was heard of
+    A stranger cannot fill it, nor push the others out of it: of too many, the one of the same key that was seen
     longest ago is forgotten, and beyond ``_MOST`` in all one of the key that has most.
     """
 
@@ -76,13 +76,13 @@ class KnownProducers:
         return [one for one in self._waiting() if one.oldest >= MINUTE]
 
     def known(self) -> list[ProducerFigures]:
-        """Return the producers heard of within a day, the last one first."""
+        """Return the producers seen within a day, the last one first."""
         self._forget()
         found = sorted(self._figures(), key=lambda one: -one.seen_at)
         return found[:_KNOWN_TOLD]
 
     def measure(self) -> Callable[[], None]:
-        """Return what sets the gauges of these queues."""
+        """Return the function that sets the gauges of these queues."""
         found: dict[str, tuple[int, int]] = {}
         for one in self._waiting():
             records, oldest = found.get(one.source, (0, 0))
@@ -134,5 +134,5 @@ class KnownProducers:
 
 
 def _printable(text: str) -> str:
-    """Return what a stranger wrote as a terminal may show it."""
+    """Return the text of a stranger in a form that a terminal may show."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -22,7 +22,7 @@ class Place(NamedTuple):
     accepting: AcceptingTransport | None
 
     def lane(self, destination: str) -> str:
-        """Return the lane of a destination's messages there."""
+        """Return the stream of a destination's messages there."""
         return destination if self.accepting is None else accepted_lane(destination)
 
 

@@ -24,10 +24,10 @@ _OWNER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class LeaseKeeper(Protocol):
-    """Who keeps the leases (`bus.transports.chains.chains.Chains`)."""
+    """The keeper of the leases (`bus.transports.chains.chains.Chains`)."""
 
     async def produce(self, code: str, owner: str, takeover_after: float, epoch: int) -> Lease:
-        """Return who may send alone by now: this producer, or another one; raises ``NotLeader``."""
+        """Return the producer that alone may send now: this producer, or another one; raises ``NotLeader``."""
         ...
 
     async def release(self, code: str, owner: str) -> None:
@@ -89,7 +89,7 @@ class ProducersApp:
         await self._leasing.release(code, _owner(owner))
 
     def _check(self, scope: Scope, method: bytes, code: str) -> None:
-        """Refuse another method, whoever may not send there, and what keeps no strict order."""
+        """Refuse another method, a caller that may not send there, and a destination without a strict order."""
         if scope["method"] != method.decode():
             raise RequestRefused(problem(405, f"{scope['path']} takes {method.decode()}"), (b"allow", method))
         headers = dict(scope["headers"])

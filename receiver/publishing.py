@@ -33,7 +33,7 @@ _ENDING: Final = 5.0
 
 
 class _MoveResult(NamedTuple):
-    """Whether ``some`` of the claimed records are safe elsewhere, how many are ``left``, and whether just for room."""
+    """The result of a move: if ``some`` records are safe elsewhere, how many are ``left``, and if only for capacity."""
 
     some: bool
     left: int
@@ -82,7 +82,7 @@ class SpoolPublisher:
             task.cancel()
 
     def notice(self, destination: str) -> None:
-        """See to it that the destination has a worker."""
+        """Start a worker for the destination unless it has one."""
         if destination not in self._lanes and self._group is not None:
             self._lanes[destination] = self._group.create_task(self._work(destination))
 
@@ -94,7 +94,7 @@ class SpoolPublisher:
                 event.set()
 
     def count(self, message: Message) -> None:
-        """Count and tell of a message that was accepted right into its transport's queue."""
+        """Count and report a message that was accepted right into its transport's queue."""
         self._publisher.count(message)
 
     async def _work(self, lane: str) -> None:
@@ -111,8 +111,8 @@ class SpoolPublisher:
                 moved = await self._move(destination, records)
             finally:
                 self._moving.discard(lane)
-            # A transport that had no room is tried with one message, until it takes that. What it takes none of, as of
-            # keys whose partition is away, is claimed first again: so as many more, that others are seen behind it.
+            # A transport without capacity is tried with one message, until it takes that. What it takes none of, as of
+            # keys whose partition is unreachable, is claimed first again: so as many more, to reach the others behind.
             limit = _PROBE if moved.lacks_room else min(_BATCH + moved.left, _MOST)
             if moved.some or not moved.left:
                 backoff = _FIRST_BACKOFF
@@ -130,7 +130,7 @@ class SpoolPublisher:
 
     @property
     def trouble(self) -> AnyText:
-        """What waits for destinations that the configuration lacks; empty when nothing does."""
+        """Messages that wait for destinations that the configuration lacks; empty without any."""
         waiting = {found.lane for found in self._spool.waiting() if found.consumer == PUBLISH}
         missing = sorted(filter(self._is_missing, waiting))
         if not missing:
@@ -142,7 +142,7 @@ class SpoolPublisher:
         )
 
     def _is_missing(self, destination: str) -> bool:
-        """Whether the configuration lacks a destination, though nobody is known to have removed it."""
+        """Whether the configuration lacks a destination without any record that it was removed."""
         catalog = self._catalog
         return destination not in catalog.destinations and (self._registry.is_old or not catalog.has_left(destination))
 
@@ -168,9 +168,9 @@ class SpoolPublisher:
     async def _publish(
         self, destination: Destination | None, outgoing: Sequence[tuple[Record, OutgoingMessage]]
     ) -> tuple[int, bool]:
-        """Publish and ack what a transport takes; return how many none took, and whether for want of room alone."""
+        """Publish and ack what a transport takes; return how many none took, and whether only for lack of capacity."""
         if destination is None:
-            # Removed while messages were on their way: their traces say that nobody took them.
+            # Removed while messages were on their way: their traces say that no subscription took them.
             self._spool.ack(PUBLISH, [record for record, _ in outgoing])
             return 0, False
 

@@ -1,4 +1,4 @@
-"""Producers with messages that were refused for good, for status and alarms."""
+"""Producers with messages that were refused permanently, for status and alarms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rejections:
         self._found: dict[tuple[str, str], tuple[RejectedFigures, int]] = {}
 
     def note(self, drafts: Sequence[Draft | BusError], answers: Sequence[AcceptedMessage | BusError]) -> None:
-        """Count the lines of a batch that were refused for good, which their producer keeps and does not send again."""
+        """Count the permanently refused lines of a batch, which their producer keeps and does not send again."""
         for draft, answer in zip(drafts, answers, strict=True):
             if isinstance(answer, AcceptedMessage) or not isinstance(draft, Draft):
                 continue
@@ -39,7 +39,7 @@ class Rejections:
                 self._count(draft, said.status, said.detail[:_SHOWN])
 
     def told(self) -> list[RejectedFigures]:
-        """Return what was refused within the last day."""
+        """Return the refusals of the last day."""
         oldest = self._clock.now() - _TOLD_FOR
         self._found = {key: found for key, found in self._found.items() if found[1] >= oldest}
         return [figures for figures, _ in self._found.values()]

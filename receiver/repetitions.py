@@ -30,7 +30,7 @@ _PAGE: Final = 64
 
 
 class KnownNames(NamedTuple):
-    """What ``Repetitions.known`` learned: names that its caller owns and settles, and keys that may be known elsewhere.
+    """The result of ``Repetitions.known``: names that its caller owns and settles, and keys that others may have.
 
     ``unchecked`` keys are those of which the store did not say whether they were used.
     """
@@ -40,7 +40,7 @@ class KnownNames(NamedTuple):
 
 
 class Repetitions:
-    """What was accepted before, in this process and, by ``claims``, in the others that share its port.
+    """Messages that were accepted before, in this process and, by ``claims``, in the others that share its port.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class Repetitions:
             self._claims.recover(names)
 
     async def known(self, drafts: Sequence[Draft | BusError], scopes: Sequence[str]) -> KnownNames:
-        """Recall what memory lacks of the drafts, and wait until nobody else is storing one of them.
+        """Recall what memory lacks of the drafts, and wait until no other call or process is storing one of them.
 
-        Until the caller awaits something, ``RecentIds`` and ``IdempotencyKeys`` know all of them that were accepted,
+        Until the caller awaits something, ``RecentIds`` and ``IdempotencyKeys`` have all of them that were accepted,
         but for those that are ``unchecked``.
 
         Raises
@@ -120,7 +120,7 @@ class Repetitions:
                 asked |= doubtful
             elif not claimed.storing:
                 return KnownNames(frozenset(names.keys() - claimed.known.keys()), unchecked)
-            elif is_late:  # nobody gets at the claims, and the store was asked
+            elif is_late:  # the claims cannot be read, and the store was asked
                 return KnownNames(frozenset(), unchecked)
             else:
                 await self._clock.sleep(_LOOK_AGAIN)
@@ -138,12 +138,12 @@ class Repetitions:
             )
 
     def settle(self, claimed: Collection[bytes], accepted: Mapping[bytes, bytes]) -> None:
-        """Say of all names that `known` returned what became of them; ``accepted`` are durable."""
+        """Record the results of all names that `known` returned; ``accepted`` are durable."""
         if self._claims is not None and claimed:
             self._claims.settle(accepted, [name for name in claimed if name not in accepted])
 
     def _forgotten(self, ids: Collection[str], keys: Collection[str]) -> set[str]:
-        """Return what only the store may know."""
+        """Return the names that only the store may have."""
         found = {known for known in ids if self._recent.is_doubtful(known)}
         return found | {scope for scope in keys if self._keys.find(scope) is None}
 
@@ -159,11 +159,11 @@ class Repetitions:
 
     def _in_flight(self, ids: Collection[str], keys: Collection[str]) -> set[Stored]:
         found = {self._recent.in_flight(known) for known in ids} | {self._keys.in_flight(scope) for scope in keys}
-        # One that has ended would be awaited for ever without a turn of the loop.
+        # One that has ended would be awaited without end without a turn of the loop.
         return {stored for stored in found if stored is not None and not stored.done()}
 
     def _unknown(self, ids: Collection[str], keys: Collection[str]) -> dict[bytes, str]:
-        """Return what memory does not know, by its name among all processes."""
+        """Return the names that memory does not have, by their names among all processes."""
         if self._claims is None:
             return {}
         unknown = {name_of(known): known for known in ids if not self._recent.knows(known)}
@@ -179,9 +179,9 @@ class Repetitions:
 
 
 async def newest_unstored(sources: Sequence[tuple[Spool, str]]) -> AsyncIterator[Message]:
-    """Yield messages of spools that their consumers have not brought to the store, of each lane the newest first.
+    """Yield messages of spools that their consumers have not brought to the store, the newest of each stream first.
 
-    They are ``_MOST_RECOVERED`` at most, and about ``_MOST_BYTES``; what a lane leaves of its share, others have.
+    They are ``_MOST_RECOVERED`` at most, and about ``_MOST_BYTES``; what a stream leaves of its share, others have.
     """
     waiting = [
         (found.records, spool, consumer, found.lane)

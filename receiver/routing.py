@@ -58,7 +58,7 @@ async def split_by_route(
 ) -> list[AcceptedMessage | BusError]:
     """Have the drafts of each route accepted by ``accept``, and return the answers in the order of the drafts.
 
-    All at once: a process that stands still makes nobody else's messages wait for one time-out after the other. What a
+    All at once: a process that stands still makes no other messages wait for one time-out after the other. What a
     call raises is raised when all have ended.
     """
     places: dict[Route, list[int]] = {}

@@ -11,7 +11,7 @@ from bus.localized_text import localized
 
 
 class StrictSenders(Protocol):
-    """Who writes them (`bus.transports.chains.chains.Chains`)."""
+    """The writer of messages of strictly ordered destinations (`bus.transports.chains.chains.Chains`)."""
 
     def is_strict(self, code: str) -> bool:
         """Whether a destination keeps a strict order."""
@@ -30,7 +30,7 @@ class ProducedMessage(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """What became of messages, by id: the epoch of each that is held for sure, and why another one is not."""
+    """The result of a write, by message id: the epoch of each that is held for sure, and why another one is not."""
 
     epochs: dict[str, int]
     refused: dict[str, BusError]

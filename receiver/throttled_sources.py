@@ -37,7 +37,7 @@ class TurnedAway:
             del self._found[next(iter(self._found))]
 
     def told(self) -> list[TurnedAwayFigures]:
-        """Return what is being refused."""
+        """Return the present refusals."""
         oldest = self._clock.now() - _TOLD_FOR
         self._found = {key: found for key, found in self._found.items() if found[1] >= oldest}
         return [figures for figures, _ in self._found.values()]
