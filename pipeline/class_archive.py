@@ -21,7 +21,7 @@ _SPLITTING: Final = frozenset(string.whitespace + "\"'\\")
 
 
 def archive_file() -> Path | None:
-    """Return where the archive of this machine's Java and Spark is, or is to be; None where there can be none.
+    """Return the path of the class archive of this machine's Java and Spark; None where there can be none.
 
     Then Java, Spark or a home is missing, or a name has what Spark splits options at.
     """
@@ -38,11 +38,11 @@ def archive_file() -> Path | None:
 
 
 def mapping_options() -> list[str]:
-    """Return the options by which Java maps the archive; none where there is none that nobody else can have written."""
+    """Return the options by which Java maps the archive; none if another user may have written it, or it is missing."""
     file = archive_file()
     if file is None or not (_is_ours(file) and _is_ours(file.parent)):
         return []
-    # Java tells on standard output, which is the command's, of an archive that it refuses.
+    # Java logs on standard output, which is the command's, if it refuses an archive.
     return [f"-XX:SharedArchiveFile={file}", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off", "-Xlog:class+path*=off"]
 
 

@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 from bus.errors import ConfigurationError
 
 SCHEME: Final = "s3a"
-"""Of its names. Spark knows S3 by this one alone; ADR 37 says why not by another."""
+"""The scheme of names. Spark supports S3 by this one alone; ADR 37 gives the reasons."""
 CONNECT_S: Final = 5
 REQUEST_S: Final = 30
 """Seconds for a connection, and for a request."""
 TRIES: Final = 9
-"""How often a request is sent, with growing pauses: over half a minute and more."""
+"""Number of times that a request is sent, with growing pauses: over half a minute and more."""
 CHECKPOINTS: Final = {
     # A file of a checkpoint appears as a whole, by the end of its upload, and not by a rename, which copies.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
     )
 }
-"""What Spark needs to keep a stream's progress in an object store."""
+"""The settings that Spark needs to keep a stream's progress in an object store."""
 _COMMITTERS: Final = {
     # Tasks upload to the final names, and the uploads are ended when the job commits: nothing is copied.
     "spark.hadoop.fs.s3a.committer.name": "magic",
@@ -37,7 +37,7 @@ _CREDENTIALS: Final = "software.amazon.awssdk.auth.credentials.DefaultCredential
 
 
 class Endpoint(NamedTuple):
-    """Where an object store answers, as the environment says: AWS_ENDPOINT_URL and AWS_REGION.
+    """The address of an object store, from the environment: AWS_ENDPOINT_URL and AWS_REGION.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint() -> Endpoint:
-    """Return what the environment of this process says; raises ``ConfigurationError`` where the URL is none."""
+    """Return the endpoint that the environment names; raises ``ConfigurationError`` where the URL is none."""
     url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     parts = urlsplit(url)
     if url and not (parts.scheme in ("http", "https") and parts.netloc and parts.path in ("", "/")):
@@ -77,7 +77,7 @@ class Place(NamedTuple):
 
 
 def place_of(root: str) -> Place:
-    """Return what a name is of.
+    """Return the parts of a name.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def is_object_store(root: str) -> bool:
 
 
 def spark_settings() -> dict[str, str]:
-    """Return what Spark needs to read and write an object store, as Hadoop's S3A and its committers document it."""
+    """Return Spark's settings for access to an object store, as Hadoop's S3A and its committers document it."""
     found = endpoint()
     settings = {
         "spark.hadoop.fs.s3a.aws.credentials.provider": _CREDENTIALS,

@@ -188,7 +188,7 @@ PROOFS: Final = Table(
     ),
     "minute",
 )
-"""What each run of ``reconcile`` found changed in a bucket (hop, destination, subscription, id's minute); the row
+"""Changes that each run of ``reconcile`` found in a bucket (hop, destination, subscription, id's minute); the row
 with the latest ``checked`` is in force. ``expected`` to ``parked`` are the ledger's, the rest are deliveries."""
 
 FINDINGS: Final = Table(
@@ -286,9 +286,9 @@ MESSAGES: Final = Table(
     ),
     "made_at",
 )
-"""What a store has of a message, whichever store it is. ``made_at`` is the time of the id; times that are not known are
-null. While only outcomes have ``arrived``, everything of the message is empty. ``body`` is null where it was not asked
-for, and where the store does not have it as long as it should be."""
+"""A store's record of a message, whichever store it is. ``made_at`` is the time of the id; times that are not known
+are null. While only outcomes have ``arrived``, everything of the message is empty. ``body`` is null where it was not
+asked for, and where the store does not have it as long as it should be."""
 
 REPLAYS: Final = Table(
     "replays",
@@ -330,10 +330,10 @@ THRESHOLDS: Final = Table(
     ),
     "computed",
 )
-"""What is usual: ``metric`` is ``volume`` (an hour's), ``latency`` (p95, ms) or ``failure`` (share of attempts);
-``hour_of_week`` 0 is Monday 00:00 UTC. Outside ``low`` and ``high`` is out; null is no limit. ``state`` is ``learning``
-(under three weeks), ``ready``, or ``thin``: too little volume in this hour to tell half from chance. ``method`` is
-``median`` or ``stl``."""
+"""The usual range of a metric: ``metric`` is ``volume`` (an hour's), ``latency`` (p95, ms) or ``failure`` (share of
+attempts); ``hour_of_week`` 0 is Monday 00:00 UTC. Outside ``low`` and ``high`` is out; null is no limit. ``state`` is
+``learning`` (under three weeks), ``ready``, or ``thin``: too little volume in this hour to distinguish half from
+chance. ``method`` is ``median`` or ``stl``."""
 
 TABLES: Final = {
     table.name: table

@@ -35,7 +35,7 @@ SETTINGS: Final = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch without data would only clean up the state, at the price of a commit.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # Milliseconds between two words that a stream has nothing to read: what a proof knows it by.
+    # Milliseconds between two reports that a stream has nothing to read, which a proof relies on.
     "spark.sql.streaming.noDataProgressEventInterval": "1000",
     # A source that lost records must stop the job; the gap must not be skipped.
     "spark.sql.streaming.kafka.allowNonConsecutiveOffsets": "false",
@@ -50,7 +50,7 @@ SETTINGS: Final = {
     # Errors do not show the line of Python, and recording it takes six calls to Java for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""What every job runs with, on whatever cluster; ``docs/pipeline.md`` says why."""
+"""The settings of every job, on any cluster; ``docs/pipeline.md`` gives the reasons."""
 SMALL: Final = 1_000_000
 """With fewer rows than this a run is small: planning and compiling take longer than its rows."""
 _JAVA: Final = "spark.driver.extraJavaOptions"
@@ -140,7 +140,7 @@ def open_session(
 
 
 def _check_connectors(lake: str, connectors: Path | None) -> None:
-    """See that Java will have the classes for a lake in an object store; raises ``ConfigurationError``."""
+    """Check that Java will have the classes for a lake in an object store; raises ``ConfigurationError``."""
     if connectors is None:
         raise ConfigurationError(
             f"the lake {lake} needs Spark's connector", hint="bus pipeline connectors jars; --connectors jars"

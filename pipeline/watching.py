@@ -20,7 +20,7 @@ from bus.domain.times import parse_time
 
 
 class BatchProgress(NamedTuple):
-    """What Spark says of one batch (``schemas.PROGRESS``); times in milliseconds, sizes in bytes.
+    """Spark's report of one batch (``schemas.PROGRESS``); times in milliseconds, sizes in bytes.
 
     ``lag`` is how many records of Kafka were not read yet, in the partition that is the furthest behind; 0 for files.
     """
@@ -65,7 +65,7 @@ class Watcher(StreamingQueryListener):
         self._tell = tell
 
     def take(self) -> list[BatchProgress]:
-        """Return what was kept since the last call."""
+        """Return the reports since the last call."""
         with self._lock:
             kept, self._kept = self._kept, []
         return kept

@@ -46,7 +46,7 @@ EVENT_FACTS: Final[dict[str, DataType]] = {
     "duration_us": _LONG,
     "replay": _TEXT,
 }
-"""What an event says beside its stage, its time and its message; tables keep it as it is written."""
+"""The fields of an event beside its stage, its time and its message; tables keep them as they are written."""
 WIRE_EVENT: Final = struct(stage=_TEXT, at=_LONG, id=_TEXT, **EVENT_FACTS)
 """One event in a block, as ``bus.domain.tracing.events`` writes it; absent fields are null."""
 
@@ -72,6 +72,6 @@ WIRE_BLOCK: Final = struct(
     ledger=ArrayType(WIRE_LEDGER),
     last=BooleanType(),
 )
-"""One line: what an emitter gathered in a second. (emitter, seq) names it for ever."""
+"""One line: events that an emitter gathered in a second. (emitter, seq) names it permanently."""
 WIRE_VERSION: Final = 1
 STAGES: Final = ("sent", "accepted", "published", "settled", "handed")

@@ -30,7 +30,7 @@ _LONGEST: Final = 3600.0  # the bus reads all of a partition before it drops it
 
 
 class ArchiveOptions(NamedTuple):
-    """What the command was given; ``keep`` archives and drops nothing, ``dry_run`` only counts."""
+    """The arguments of the command; ``keep`` archives and drops nothing, ``dry_run`` only counts."""
 
     store: str
     lake: str
@@ -42,7 +42,7 @@ class ArchiveOptions(NamedTuple):
 
 
 class ArchiveResult(NamedTuple):
-    """What became of a partition.
+    """The result of a partition.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ArchiveResult(NamedTuple):
 
 
 def run(options: ArchiveOptions, session: SessionOptions, *, output: Output) -> None:
-    """Archive every partition that is old enough, one after the other, and tell of each.
+    """Archive every partition that is old enough, one after the other, and report each.
 
     Raises
     ------

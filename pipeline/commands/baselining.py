@@ -38,7 +38,7 @@ _SCORES: Final = (
 
 
 class BaselineOptions(NamedTuple):
-    """What the command was given."""
+    """The arguments of the command."""
 
     lake: str
     weeks: int
@@ -65,7 +65,7 @@ def run(options: BaselineOptions, session: SessionOptions, *, output: Output) ->
 
 
 class BaselineReport(NamedTuple):
-    """What a run has to tell."""
+    """The result of a run, for its report."""
 
     before: dt.datetime
     hours: Sequence[Mapping[str, Any]]

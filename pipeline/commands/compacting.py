@@ -23,7 +23,7 @@ def run(root: str, *, older_than: float, grace: float | None, as_json: bool) -> 
     Raises
     ------
     JobFailed
-        Some hours were left, once all else was done and told.
+        Some hours were left, once all else was done and reported.
     """
     lake, clock = lake_with(root, EVENTS), SystemClock()
     groups = due(lake, clock.now() - round(older_than * HOUR_MS))
@@ -51,7 +51,7 @@ def _left(left: list[SkippedBatches]) -> list[dict[str, Any]]:
 
 
 def failure_of(found: list[SkippedBatches]) -> JobFailed:
-    """Return the error that tells which hours were left as they are, and why."""
+    """Return the error that lists the hours that were left as they are, and why."""
     left = _left(found)
     what = f"{len(left)} hours were left as they are" if len(left) > 1 else "1 hour was left as it is"
     lines = [f"{each['hour']}, batches {each['first']} to {each['last']}: {each['why']}" for each in left]

@@ -26,21 +26,21 @@ _NOTHING_JUDGED: Final = 3  # as of reconcile; 2 is wrong usage
 
 
 class JudgeOptions(NamedTuple):
-    """What the command was given."""
+    """The arguments of the command."""
 
     lake: str
     telling: ReportTarget | None
 
 
 def run(options: JudgeOptions, session: SessionOptions, *, output: Output) -> int:
-    """Judge, print, and tell the bus when asked; return the exit code.
+    """Judge, print, and report to the bus when asked; return the exit code.
 
     It is 0 when nothing is outside of its norms, 1 when something is, 3 when nothing could be judged.
 
     Raises
     ------
     JobFailed
-        The bus was not told; what was found was printed.
+        The report did not reach the bus; the result was printed.
     """
     table = output.table(*_COLUMNS)
     lake = lake_with(options.lake, ROLLUPS)
@@ -72,7 +72,7 @@ def _print(found: Judgement, telling: ReportTarget | None, table: Table) -> None
 
 
 def _print_json(found: Judgement, telling: ReportTarget | None) -> None:
-    """Print one document, in which a bus that could not be told has its error."""
+    """Print one document, in which a failed report to the bus has its error."""
     document: dict[str, Any] = {
         "summary": _sentence(found),
         "until": found.until.isoformat() if found.until is not None else None,
@@ -88,7 +88,7 @@ def _print_json(found: Judgement, telling: ReportTarget | None) -> None:
 
 
 def _tell(found: Judgement, telling: ReportTarget | None) -> bool:
-    """Tell the bus, and return whether it was told: never of what nobody could judge."""
+    """Report to the bus, and return whether it was done; hours that could not be judged are never reported."""
     if telling is None or found.until is None or found.why:
         return False
     tell_norms(telling, found.until, found.deviations)

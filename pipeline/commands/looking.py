@@ -57,18 +57,18 @@ def has_few_lines(folder: str | None) -> bool:
 
 
 def check_lake(root: str) -> None:
-    """See that a lake can be reached; it may be empty. Raises ``ConfigurationError``."""
+    """Check that a lake can be reached; it may be empty. Raises ``ConfigurationError``."""
     Storage(root).check()
 
 
 def check_report(path: Path | None) -> None:
-    """See that a report can be written; raises ``ConfigurationError``."""
+    """Check that a report can be written; raises ``ConfigurationError``."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         raise ConfigurationError(f"a report cannot be written to {path}", hint="name a file in a folder that is there")
 
 
 def check_events(folder: str | None) -> None:
-    """See that a local folder of trace events exists; a URI is not checked. Raises ``ConfigurationError``."""
+    """Check that a local folder of trace events exists; a URI is not checked. Raises ``ConfigurationError``."""
     if folder is not None and "://" not in folder and not Path(folder).is_dir():
         raise ConfigurationError(
             f"{folder} is no folder; a bus writes its trace events to DATA/events", hint="start it with events = files"
@@ -76,7 +76,7 @@ def check_events(folder: str | None) -> None:
 
 
 def check_store(address: str | None, session: SessionOptions) -> None:
-    """See that a store can be read: an embedded one is there, or Spark is given the connector to MongoDB.
+    """Check that a store can be read: an embedded one is there, or Spark is given the connector to MongoDB.
 
     Raises
     ------

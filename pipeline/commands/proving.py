@@ -1,4 +1,4 @@
-"""A proof as plain values, for whoever shows it: what Spark found, added up."""
+"""A proof as plain values to be shown: Spark's results, added up."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _finding(row: Row) -> Finding:
 
 
 def _gaps(proof: Proof) -> list[Gap]:
-    """Return what emitters lost, the earliest first, and from when on their acts are unknown."""
+    """Return the gaps of emitters, the earliest first, and the times from which their acts are unknown."""
     between = [gap for each in proof.emitters for gap in each["gaps"]]
     gaps = [
         Gap(

@@ -14,7 +14,7 @@ from pipeline.session import running
 
 
 def run(root: str, session: SessionOptions, *, as_json: bool) -> None:
-    """Build what is missing; a run that is cut off goes on where it was."""
+    """Build what is missing; a run that is cut off continues where it was."""
     lake = lake_with(root, EVENTS)
     with running("rebuild", session, root) as spark, progress() as shown:
         bar = shown.add_task("batches", total=None)

@@ -34,7 +34,7 @@ _APART: Final = ("bars", "missing", "contradicted", "held")
 
 
 class ReconcileOptions(NamedTuple):
-    """What the command was given."""
+    """The arguments of the command."""
 
     lake: str
     store: str | None
@@ -46,9 +46,9 @@ class ReconcileOptions(NamedTuple):
 
 @dataclass
 class ProofFollowUp:
-    """What became of a proof that was printed.
+    """The results of the steps after a proof was printed.
 
-    ``jobs`` are those that the bus took; ``failed`` has the errors of the repair and of the telling, by what failed.
+    ``jobs`` are those that the bus took; ``failed`` has the errors of the repair and of the report, by step.
     """
 
     jobs: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class ProofFollowUp:
 
 
 def run(options: ReconcileOptions, session: SessionOptions, *, output: Output) -> int:
-    """Prove, print, and repair and tell when asked; return the exit code.
+    """Prove, print, and repair and report when asked; return the exit code.
 
     It is 0 when nothing is missing or all that was is delivered, 1 when something is, 3 when nothing could be judged,
     4 when nothing is missing but events and store contradict each other.
@@ -73,7 +73,7 @@ def run(options: ReconcileOptions, session: SessionOptions, *, output: Output) -
     ReceiverError
         The bus refused to repair, or does not answer; the proof was printed.
     JobFailed
-        The bus was not told.
+        The report did not reach the bus.
     """
     output.tables(_HOPS, _FINDINGS)  # names of columns that there are not are refused before all else
     lake = lake_with(options.lake, BLOCKS)
@@ -158,7 +158,7 @@ def _print_json(summary: Summary, options: ReconcileOptions) -> ProofFollowUp:
 
 
 def _act(summary: Summary, options: ReconcileOptions, after: ProofFollowUp) -> None:
-    """Repair, and then tell, when asked: that one fails does not keep the other from being done."""
+    """Repair, and then report, when asked; a failure of one does not prevent the other."""
     try:
         after.repaired = _repaired(summary, options.repairing, after.jobs)
     except BusError as error:
@@ -170,7 +170,7 @@ def _act(summary: Summary, options: ReconcileOptions, after: ProofFollowUp) -> N
 
 
 def _tell(summary: Summary, options: ReconcileOptions, after: ProofFollowUp) -> bool:
-    """Tell the bus what is still missing, and return whether it was told: never of what nobody could judge."""
+    """Report to the bus what is still missing, and return whether it did; an unjudged proof is not reported."""
     if options.telling is None or summary.verdict == "unheard":
         return False
     missing: Findings = summary.missing if _still_missing(summary, after) else []

@@ -23,7 +23,7 @@ _DESTINATIONS: Final = "/api/v1/destinations"
 
 
 class RepairOptions(NamedTuple):
-    """Which bus repairs, at which rate (messages a second), and how many seconds its outcomes are waited for.
+    """The bus that repairs, the rate (messages a second), and the seconds to wait for its outcomes.
 
     ``reorder`` is whether it may be out of a strict order.
     """

@@ -25,7 +25,7 @@ from pipeline.session import running
 
 
 class ReplayOptions(NamedTuple):
-    """What the command was given; without ``asked`` it goes on with a replay that was frozen before."""
+    """The arguments of the command; without ``asked`` it continues a replay that was frozen before."""
 
     name: str
     lake: str
@@ -38,12 +38,12 @@ class ReplayOptions(NamedTuple):
 
 
 def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> None:
-    """Freeze the selection, send it, and tell how it stands.
+    """Freeze the selection, send it, and report the progress.
 
     Raises
     ------
     JobFailed
-        Messages were rejected; it was told which and why, and all others were sent.
+        Messages were rejected; they were reported with the reasons, and all others were sent.
     """
     try:
         check_name(options.name)
@@ -64,7 +64,7 @@ def run(options: ReplayOptions, session: SessionOptions, *, as_json: bool) -> No
 
 
 def _check_source(options: ReplayOptions, session: SessionOptions) -> None:
-    """See that there is something to select from, or a selection to go on with; raises ``ConfigurationError``."""
+    """Check that there are messages to select from, or a selection to continue; raises ``ConfigurationError``."""
     check_lake(options.lake)
     check_store(options.store, session)
     if options.asked is None:
@@ -82,7 +82,7 @@ def _frozen(lake: Lake, options: ReplayOptions) -> Manifest:
 
 
 def replay(spark: SparkSession, options: ReplayOptions) -> dict[str, Any]:
-    """Do what the command does in a session that is open; return what it tells."""
+    """Do the command's work in a session that is open; return its result."""
     lake = Lake(Storage(options.lake))
     if options.asked is None:
         manifest = _frozen(lake, options)

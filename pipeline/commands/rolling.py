@@ -32,7 +32,7 @@ _GAP: Final = ("may have been lost", "may have been missed", "KAFKA_DATA_LOSS") 
 
 
 class RollupOptions(NamedTuple):
-    """What the command was given; ``metrics`` is the address where they are served.
+    """The arguments of the command; ``metrics`` is the address where they are served.
 
     ``accept_gap`` skips records that Kafka does not have any more.
     """
@@ -98,7 +98,7 @@ def _run(
 
 
 def hint_of(cause: str) -> str:
-    """Return what to do about what stopped a stream."""
+    """Return advice on the cause that stopped a stream."""
     if any(word in cause for word in _GAP):
         return (
             "once with --accept-gap it goes on behind what Kafka does not have any more; reconcile then tells the gap"
@@ -120,7 +120,7 @@ def _tell(batch: Batch, as_json: bool) -> None:
 
 
 def told_of_batch(batch: Batch) -> dict[str, Any]:
-    """Return what is told of a batch to programs."""
+    """Return the report of a batch for programs."""
     events, side = batch.read.rows(EVENTS.name), batch.read.rows(SIDE.name)
     told = {"batch": batch.number, "events": events, "side": side, "seconds": batch.read.facts["seconds"]}
     fresh = batch.freshness
@@ -128,7 +128,7 @@ def told_of_batch(batch: Batch) -> dict[str, Any]:
 
 
 def line_of_batch(batch: Batch) -> str:
-    """Return what is told of a batch to people."""
+    """Return the report of a batch for people."""
     told, fresh = told_of_batch(batch), batch.freshness
     words = [f"{told['events']} events", f"{told['side']} to the side", f"{told['seconds']} s"]
     if fresh is not None:

@@ -22,19 +22,19 @@ _Lane = tuple[str, str]
 
 
 class ReportTarget(NamedTuple):
-    """Which bus is told."""
+    """The bus that receives reports."""
 
     url: str
     api_key: str
 
 
 def tell_norms(telling: ReportTarget, until: dt.datetime, deviations: Sequence[Deviation]) -> None:
-    """Tell what is outside of its norms, or that nothing is.
+    """Report what is outside of its norms, or that nothing is.
 
     Raises
     ------
     JobFailed
-        The bus refused it, or does not answer; it goes by what it was told before.
+        The bus refused it, or does not answer; the previous report stays in force.
     """
     items = [item_of(one) for one in deviations[:MOST_TOLD]]
     put(telling, _NORMS, {"until": until.isoformat(), "count": len(deviations), "items": items})
@@ -46,7 +46,7 @@ def item_of(one: Deviation) -> dict[str, Any]:
 
 
 class ProofSummary(NamedTuple):
-    """What a proof found: when it was made, of which range of messages, by whom, and what is not accounted for."""
+    """The result of a proof: its time, its range of messages, its witnesses, and the unaccounted deliveries."""
 
     checked: str
     since: dt.datetime | None
@@ -57,7 +57,7 @@ class ProofSummary(NamedTuple):
 
 
 def tell_proof(telling: ReportTarget, proven: ProofSummary) -> None:
-    """Tell how many deliveries of each subscription are missing or contradicted; raises ``JobFailed``."""
+    """Report how many deliveries of each subscription are missing or contradicted; raises ``JobFailed``."""
     lost: Counter[_Lane] = Counter()
     against: Counter[_Lane] = Counter()
     minutes: dict[_Lane, tuple[str, str]] = {}
@@ -95,7 +95,7 @@ def _text(time: dt.datetime | None) -> str | None:
 
 
 def put(telling: ReportTarget, path: str, body: object) -> None:
-    """Tell the bus something that was found; raises ``JobFailed``."""
+    """Send the bus a result; raises ``JobFailed``."""
     try:
         with Api(telling.url, telling.api_key) as api:
             api.call("PUT", path, body=body)

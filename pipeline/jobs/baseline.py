@@ -30,12 +30,12 @@ class Span(NamedTuple):
 
     @property
     def since(self) -> dt.datetime:
-        """When the first week begins."""
+        """The start of the first week."""
         return self.before - dt.timedelta(weeks=self.weeks)
 
 
 def last_hour(lake: Lake) -> dt.datetime | None:
-    """Return when the last whole hour of the rollups ended, as their files say; None when there are none.
+    """Return the end of the last whole hour of the rollups, from their files; None when there are none.
 
     The hour of the latest rollup is left out: more of it may follow.
     """
@@ -107,5 +107,5 @@ def thresholds(spark: SparkSession, lake: Lake) -> DataFrame:
 
 
 def backtest(hours: DataFrame, *, seed: int, weeks: int) -> DataFrame:
-    """Return how faults put into the past would have been found (``transforms.norming.SCORES``)."""
+    """Return the scores of faults that were put into the past (``transforms.norming.SCORES``)."""
     return backtested(hours, seed=seed, weeks=weeks)

@@ -64,12 +64,12 @@ class Batch(NamedTuple):
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many of its events are good, late and future-dated."""
+        """Numbers of its events that are good, late and future-dated."""
         return {GOOD: 0, LATE: 0, FUTURE: 0, **self.read.facts.get(_VERDICTS, {})}
 
     @property
     def freshness(self) -> Freshness | None:
-        """How old its good events were when their rollups could be read; None when it has none."""
+        """The age of its good events when their rollups could be read; None when it has none."""
         return freshness(self.verdicts[GOOD], self.read.facts.get(HAPPENED, ()), self.rolled.published)
 
 
@@ -118,7 +118,7 @@ class Sink:
             self._done(batch)
 
     def _read(self, rows: DataFrame, number: int) -> Manifest:
-        """Return the commit of what a batch read, whoever published it: this run, or an earlier one."""
+        """Return the commit of a batch's input, published by this run or by an earlier one."""
         name, stream = batch_name(number), rows.sparkSession.sparkContext.getLocalProperty(_STREAM)
         if number in self._joined:
             raise _another(number)

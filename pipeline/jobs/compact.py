@@ -18,7 +18,7 @@ from pipeline.lake.manifest import DataFile, Manifest
 from pipeline.schemas import TABLES
 
 KEPT: Final = 100
-"""How many of the newest batches are not joined: Spark's checkpoint has as many, and may repeat any of them."""
+"""Number of the newest batches that are not joined: Spark's checkpoint has as many, and may repeat any of them."""
 HOUR_MS: Final = 3_600_000
 UNPUBLISHED_MS: Final = 24 * HOUR_MS
 """Staged files without changes for so long are abandoned: no job works on a commit for as long without writing."""
@@ -47,7 +47,7 @@ class SkippedBatches(NamedTuple):
 
 
 class VacuumResult(NamedTuple):
-    """What was removed."""
+    """The counts of removed files."""
 
     commits: int
     files: int
@@ -135,9 +135,9 @@ def vacuum(lake: Lake, until: int) -> VacuumResult:
 
 
 def sweep(lake: Lake, now: int, grace: int) -> VacuumResult:
-    """Remove what any job staged and nobody published, when it is older than a grace (ms), and than a day.
+    """Remove staged files that no job published, when they are older than a grace (ms), and than a day.
 
-    Only by its age can it be told from what a running job has staged and not published yet.
+    Only their age distinguishes them from those that a running job has staged and not published yet.
     """
     left = leftovers(lake, TABLES, now - max(grace, UNPUBLISHED_MS))
     storage = lake.storage
@@ -224,5 +224,5 @@ def _number(manifest: Manifest) -> int:
 
 
 def _hour(manifest: Manifest) -> int:
-    """Return when the hour began in which a commit was published (ms)."""
+    """Return the start of the hour in which a commit was published (ms)."""
     return manifest.published // HOUR_MS * HOUR_MS

@@ -20,11 +20,11 @@ from pipeline.transforms.deviating import judged
 from pipeline.transforms.hourly import hourly
 
 FRESH: Final = dt.timedelta(hours=3)
-"""How long ago the last whole hour may have ended; what was before that says nothing of now."""
+"""The greatest age of the last whole hour; earlier hours do not describe the present."""
 
 
 class Judgement(NamedTuple):
-    """What a run found.
+    """The result of a run.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ _MORE_SUMS: Final = ("unannounced", "duplicates", "resent")
 
 
 class Plan(NamedTuple):
-    """What a run looks at.
+    """The inputs of a run.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Plan(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """What a run found.
+    """The result of a run.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Proof(NamedTuple):
     findings
         Deliveries of these that are not simply done (``schemas.FINDINGS`` with ``state``, without ``checked``).
     emitters
-        Those that were heard (``transforms.hearing.heard``), with the gaps that may be of the range: an event is
+        Those with events (``transforms.hearing.heard``), with the gaps that may be of the range: an event is
         emitted after its message's id was made.
     broken_off
         Those of them that are gone and did not end (``transforms.hearing.broken_off``).
     watermark
-        Up to when all live emitters were heard; None when none was.
+        Up to when the events of all live emitters were read; None without any.
     news
         How many buckets changed, and were written.
     """
@@ -126,7 +126,7 @@ def missing(proof: Proof) -> DataFrame:
 
 
 def contradicted(proof: Proof) -> DataFrame:
-    """Return the deliveries of which events tell an end that the store does not have."""
+    """Return the deliveries for which events report an end that the store does not have."""
     return _found(proof, STORE_BEHIND)
 
 
@@ -154,7 +154,7 @@ def _heard_until(emitters: list[Row], plan: Plan) -> dt.datetime | None:
 
 
 def _buckets(ledger: DataFrame, store: Store | None, emitters: list[Row], plan: Plan) -> DataFrame:
-    """Return the buckets of the range; all are open when nobody was heard."""
+    """Return the buckets of the range; all are open when no emitter has events."""
     buckets = compared(ledger)
     begun = min((each["first"].astimezone(dt.UTC) for each in emitters), default=plan.now)
     seen = unwitnessed(buckets) if store is None else beside_store(buckets, store, begun, plan.now)
@@ -163,7 +163,7 @@ def _buckets(ledger: DataFrame, store: Store | None, emitters: list[Row], plan: 
 
 
 class _KnownDeliveries(NamedTuple):
-    """What is known of the deliveries of the buckets that differ, and the events about these."""
+    """The deliveries of the buckets that differ, and the events about these."""
 
     deliveries: DataFrame
     events: DataFrame
@@ -195,7 +195,7 @@ def _looked_into(
 
 
 class _DeliverySources(NamedTuple):
-    """Where deliveries are looked into: events, and the store's deliveries where it was asked."""
+    """The sources of deliveries: events, and the store's deliveries where it was asked."""
 
     events: DataFrame
     stored: DataFrame | None

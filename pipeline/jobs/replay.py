@@ -27,7 +27,7 @@ _OPTIONS: Final = {"where": "--where", "into": "--into", "since": "--from", "bef
 
 
 class ReplaySelection(NamedTuple):
-    """What to select.
+    """The conditions of a selection.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ReplaySelection(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """What became of the messages that were accepted, and of their deliveries.
+    """The outcomes of the messages that were accepted, and of their deliveries.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def selection(spark: SparkSession, lake: Lake, asked: ReplaySelection) -> DataFr
 
 
 def freeze(spark: SparkSession, lake: Lake, name: str, asked: ReplaySelection, now: int) -> Manifest:
-    """Write a selection down under a name, once for ever, and return its commit; nothing is sent.
+    """Write a selection down under a name, once and permanently, and return its commit; nothing is sent.
 
     When another froze the name meanwhile, that selection is in force and returned.
 
@@ -137,7 +137,7 @@ def known(lake: Lake, name: str, asked: ReplaySelection | None = None) -> Manife
 
 
 def _check_same(found: Manifest, asked: ReplaySelection) -> None:
-    """See that a selection was frozen as it is asked for; raises ``ConfigurationError``."""
+    """Check that a selection was frozen with the same conditions; raises ``ConfigurationError``."""
     for name, given in asked.facts().items():
         was = found.facts.get(name)
         if was != given:

@@ -30,9 +30,9 @@ _NDJSON: Final = {"content-type": "application/x-ndjson"}
 
 
 class ReplayProgress(msgspec.Struct):
-    """How far a replay is; ``after`` is the last original id, in their order, whose message was accepted or rejected.
+    """The progress of a replay; ``after`` is the last original id, in order, whose message was accepted or rejected.
 
-    A batch that was sent but not noted here is sent again, with the same ids, by which the receiver knows it.
+    A batch that was sent but not noted here is sent again, with the same ids, by which the receiver recognizes it.
     """
 
     after: str = ""
@@ -41,12 +41,12 @@ class ReplayProgress(msgspec.Struct):
 
     @property
     def done(self) -> int:
-        """How many messages were accepted or rejected."""
+        """Number of messages that were accepted or rejected."""
         return self.accepted + len(self.rejected)
 
 
 class Receiver(Protocol):
-    """What takes batches: ``bus.cli.api.Api``."""
+    """The receiver of batches: ``bus.cli.api.Api``."""
 
     def call(self, method: str, path: str, *, content: bytes, headers: dict[str, str]) -> Any:
         """Make a call and return the answer's JSON."""
@@ -54,7 +54,7 @@ class Receiver(Protocol):
 
 
 def sending_of(storage: Storage, name: str) -> ReplayProgress:
-    """Return how far a replay is."""
+    """Return the progress of a replay."""
     path = _path(name)
     return msgspec.json.decode(storage.read(path), type=ReplayProgress) if storage.exists(path) else ReplayProgress()
 
@@ -69,7 +69,7 @@ def send(
     Raises
     ------
     ReceiverUnavailable
-        The receiver took nothing for a minute; what it has taken is written down.
+        The receiver took nothing for a minute; the messages that it took before are written down.
     JobFailed
         It rejected too many messages; none of the rest was sent.
     """

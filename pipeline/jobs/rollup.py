@@ -34,7 +34,7 @@ _LAST_WORD_S: Final = 10.0
 
 
 class Plan(NamedTuple):
-    """How the stream runs.
+    """The configuration of the stream.
 
     Attributes
     ----------
@@ -80,14 +80,14 @@ class Stream:
     def wait(self, asked: threading.Event | None = None) -> None:
         """Return when the stream has ended, by itself or because ``asked`` was set.
 
-        One that was asked to end does so between two batches, or in the middle of one that goes on for longer than
+        One that was asked to end does so between two batches, or in the middle of one that takes longer than
         20 s: it is read again by the next start, as after a kill.
 
         Raises
         ------
         StreamingQueryException
             The source, the checkpoint or a job of Spark failed, which is then its cause. What was committed stays, and
-            the next start goes on behind it.
+            the next start continues behind it.
         JobFailed
             The checkpoint is not the lake's, or Spark left lines out, for the clock of this machine went back.
         Exception

@@ -34,11 +34,11 @@ class Files:
         self.base = base.rstrip("/")
 
     def at(self, path: str) -> str:
-        """Return where a path below the root is in the file system."""
+        """Return the path in the file system of a path below the root."""
         return f"{self.base}/{path}" if path else self.base
 
     def check(self) -> None:
-        """See that the root can be reached, which may be empty or not there yet; raises ``ConfigurationError``."""
+        """Check that the root can be reached, which may be empty or not there yet; raises ``ConfigurationError``."""
 
     def make_folder(self, path: str) -> None:
         """Make the folder that a file is to be in, and those above it."""
@@ -74,7 +74,7 @@ class Files:
         return created
 
     def changed(self, path: str) -> int:
-        """Return when a file was last written (ms); 0 for what does not exist, and for folders that have no time."""
+        """Return the time of the last write to a file (ms); 0 for a missing file, and for folders without a time."""
         return int((self.arrow.get_file_info(self.at(path)).mtime_ns or 0) // _MS)
 
     def settle(self, paths: Iterable[str]) -> None:

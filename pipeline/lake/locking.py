@@ -16,7 +16,7 @@ _LOCK: Final = "_stream.lock"
 
 @contextmanager
 def alone(root: str) -> Iterator[None]:
-    """See that no other process of this machine rolls up into a lake, for the ``with`` block; others are not seen.
+    """Ensure that no other process of this machine rolls up into a lake, for the ``with`` block; others are not seen.
 
     Raises
     ------

@@ -33,15 +33,15 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What one commit adds.
+    """The files and facts that one commit adds.
 
     Attributes
     ----------
     line
-        Who commits: a job with its version, such as ``rollup-v1``. Commits of different lines know nothing of
+        The committing job with its version, such as ``rollup-v1``. Commits of different lines are independent of
         each other.
     name
-        The commit, once for ever in its line: the number of a batch, or a natural key.
+        The commit, unique in its line: the number of a batch, or a natural key.
     tables
         Files added to each table.
     replaces

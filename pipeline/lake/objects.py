@@ -29,7 +29,7 @@ _DUMP: Final = "\n\nDebug source"
 class Objects(Files):
     """Objects below a prefix of a bucket, ``s3a://BUCKET/PATH``; folders are what their names have in common.
 
-    Small ones are read and put by ``obstore``: pyarrow knows no requests on condition (apache/arrow#44281).
+    Small ones are read and put by ``obstore``: pyarrow supports no conditional requests (apache/arrow#44281).
 
     Raises
     ------
@@ -48,9 +48,9 @@ class Objects(Files):
             raise self._unreachable(error) from error
 
     def check(self) -> None:
-        """See that the bucket is there, may be listed, and takes puts on condition.
+        """Check that the bucket is there, may be listed, and takes puts on condition.
 
-        Whoever may only read is let through. Leaves an empty object behind, by which the next check goes.
+        A login that may only read is accepted. Leaves an empty object behind, which the next check uses.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Objects(Files):
     def create(self, path: str, content: bytes) -> bool:
         """Put an object unless there is one; of concurrent writers exactly one gets True. Durable when it returns.
 
-        A request whose answer was lost is sent again, and then may be told False of its own object.
+        A request whose answer was lost is sent again, and then may return False for its own object.
         """
         for _ in range(TRIES):
             try:
@@ -122,7 +122,7 @@ def _told() -> Iterator[None]:
 
 
 def _line_of(error: Exception) -> str:
-    """Return what failed, without what the library knows of itself."""
+    """Return the cause of an error, without the library's internal details."""
     return " ".join(str(error).partition(_DUMP)[0].split())
 
 

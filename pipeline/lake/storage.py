@@ -37,7 +37,7 @@ class Storage:
         self._arrow = self._files.arrow
 
     def check(self) -> None:
-        """See that the root can be reached, which may be empty or not there yet; raises ``ConfigurationError``."""
+        """Check that the root can be reached, which may be empty or not there yet; raises ``ConfigurationError``."""
         self._files.check()
 
     def url(self, path: str) -> str:
@@ -84,10 +84,10 @@ class Storage:
     def create(self, path: str, content: bytes) -> bool:
         """Create a file atomically; False when there is one already, which stays as it is.
 
-        Durable when it returns, whoever wrote it. Of concurrent writers exactly one gets True where the file system has
-        hard links, as local ones do, or takes requests on condition, as object stores do. Elsewhere its absence is
-        checked right before the rename: two writers within that moment may both get True, and the later one's file
-        stays.
+        Durable when it returns, also when another writer created the file. Of concurrent writers exactly one gets True
+        where the file system has hard links, as local ones do, or takes requests on condition, as object stores do.
+        Elsewhere its absence is checked right before the rename: two writers within that moment may both get True, and
+        the later one's file stays.
         """
         return self._files.create(path, content)
 

@@ -36,9 +36,9 @@ METRIC_OF: Final = {
 
 
 class Score(NamedTuple):
-    """How one fault in one metric of one series was found.
+    """The score of one fault in one metric of one series.
 
-    ``put`` and ``found`` are of faults at hours with enough volume to tell, ``thin_put`` and ``thin_found`` of others.
+    ``put`` and ``found`` are of faults at hours with enough volume to judge, ``thin_put`` and ``thin_found`` of others.
     ``alarms`` are false ones, of the weeks without faults; the same for all faults of a metric. ``clear`` is the share
     of hours that have enough volume.
     """
@@ -68,7 +68,7 @@ class History(NamedTuple):
 
 
 def scores(history: History, *, seed: int, most: int) -> list[Score]:
-    """Return how each fault would have been found, from the fourth week on; with fewer weeks all counts are 0."""
+    """Return the score of each fault, from the fourth week on; with fewer weeks all counts are 0."""
     weeks = history.figures[Metric.VOLUME].shape[0]
     tested = range(_THREE_WEEKS, weeks)
     known = {metric: [history.before(metric, week, most) for week in tested] for metric in Metric}

@@ -29,7 +29,7 @@ class Limits(Protocol):
 
 
 def out_of(limits: Limits, values: Floats) -> Flags:
-    """Return which hours are outside of their limits; unknown values and limits never are."""
+    """Return the hours that are outside of their limits; unknown values and limits never are."""
     with np.errstate(invalid="ignore"):
         return (values < limits.low) | (values > limits.high)
 

@@ -29,13 +29,13 @@ class State(enum.StrEnum):
 
     LEARNING = "learning"  # under three weeks are known: there are no limits yet
     READY = "ready"
-    THIN = "thin"  # a fall to half cannot be told from chance in this hour
+    THIN = "thin"  # a fall to half cannot be distinguished from chance in this hour
 
 
 class Norms(NamedTuple):
     """The norms of one metric of one series, each an array over the hours of the week; NaN where there is none.
 
-    ``clear`` is where a fault of relevant size (half the volume, twice the latency) can be told from chance.
+    ``clear`` is where a fault of relevant size (half the volume, twice the latency) can be distinguished from chance.
     """
 
     norm: Floats

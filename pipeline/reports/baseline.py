@@ -36,7 +36,7 @@ class Panel(NamedTuple):
 
     @property
     def out(self) -> int:
-        """How many hours are out."""
+        """Number of hours that are out."""
         return sum(point.is_out for point in self.points)
 
 

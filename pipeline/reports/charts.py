@@ -121,7 +121,7 @@ def _outs(frame: _Frame, points: Sequence[Point], *, radius: float) -> Iterator[
 
 
 def short(value: float) -> str:
-    """Return a number as a chart has room for it."""
+    """Return a number in the short form for a chart."""
     for least, sign in ((1e6, "M"), (1e3, "k")):
         if value >= least:
             return f"{value / least:.1f}".removesuffix(".0") + sign

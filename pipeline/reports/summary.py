@@ -60,7 +60,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def stored(self) -> str:
-        """What the store has, in words; a dash when it has nothing or was not asked."""
+        """The store's records, in words; a dash when it has none or was not asked."""
         if self.store_status is None:
             return "–"
         parts = [self.store_status, self.store_reason, f"since {self.store_at}" if self.store_at else ""]
@@ -89,7 +89,7 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Whose it is, and when."""
+        """The owner and the time, in words."""
         whose = f"{self.emitter} on {self.node or '–'}"
         if self.until is None:
             return f"{whose}, which did not end in order, from {self.after} on"
@@ -97,7 +97,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """How many buckets of an hour (or of a minute) are in each state, and how many deliveries are missing there."""
+    """The buckets of an hour (or of a minute) in each state, and the number of deliveries missing there."""
 
     start: str
     states: dict[str, int]
@@ -126,7 +126,7 @@ class Summary(msgspec.Struct, frozen=True):
         ``explained``: all is accounted for, of some by the store alone; ``proven``: all is, by events;
         ``unheard``: nothing can be judged yet.
     watermark
-        Up to when all live emitters were heard; None when none was.
+        Up to when the events of all live emitters were read; None without any.
     hops
         Sums by hop: buckets by state and by verdict, and counts of deliveries.
     gaps
@@ -154,12 +154,12 @@ class Summary(msgspec.Struct, frozen=True):
 
     @property
     def unaccepted(self) -> int:
-        """How many of the missing are messages that no receiver accepted."""
+        """Number of missing messages that no receiver accepted."""
         return self.at(ACCEPT, "missing")
 
     @property
     def unkept(self) -> int:
-        """How many of the missing are messages without a subscription that the store lost."""
+        """Number of missing messages without a subscription that the store lost."""
         return self.at(PUBLISH, "missing")
 
     @property

@@ -12,11 +12,11 @@ ENOUGH: Final = 0.25  # share of a series' hours that must be clear, else it cou
 
 
 class Total(NamedTuple):
-    """How one fault was found, over all series.
+    """The score of one fault, over all series.
 
-    ``put`` and ``found`` are of hours with enough volume to tell, ``thin_put`` and ``thin_found`` of others. ``alarms``
-    are those of the past as it was, over ``series`` that were judged, ``weeks`` in all. ``thin`` names the series of
-    which less than a quarter of the hours has enough volume.
+    ``put`` and ``found`` are of hours with enough volume to judge, ``thin_put`` and ``thin_found`` of others.
+    ``alarms`` are those of the past as it was, over ``series`` that were judged, ``weeks`` in all. ``thin`` names the
+    series of which less than a quarter of the hours has enough volume.
     """
 
     fault: Fault
@@ -66,5 +66,5 @@ def _total(fault: Fault, rows: Sequence[Mapping[str, Any]]) -> Total:
 
 
 def series_name(row: Mapping[str, Any]) -> str:
-    """Return what a series is called: its destination, or subscription and destination."""
+    """Return the name of a series: its destination, or subscription and destination."""
     return f"{row['destination']}/{row['subscription']}" if row["subscription"] else str(row["destination"])

@@ -26,7 +26,7 @@ from pipeline.serving.service import Service
 from pipeline.session import running
 
 _QUIET_S: Final = 600.0
-"""For how long the same trouble is not told again."""
+"""Seconds in which the same trouble is not reported again."""
 
 
 def run(plan: ServingPlan, session: SessionOptions, metrics_at: tuple[str, int] | None, *, as_json: bool) -> None:
@@ -37,7 +37,7 @@ def run(plan: ServingPlan, session: SessionOptions, metrics_at: tuple[str, int] 
     ConfigurationError
         Another process serves this lake, or the metrics cannot be served there.
     JobFailed
-        Spark's own process ended, or the rollup may not go on. What was committed stays.
+        Spark's own process ended, or the rollup may not continue. What was committed stays.
     """
     metrics = StreamMetrics()
     with (
@@ -53,7 +53,7 @@ def run(plan: ServingPlan, session: SessionOptions, metrics_at: tuple[str, int] 
 
 
 def _listeners(*, as_json: bool) -> Listeners:
-    """Return what prints a line for each batch, run and trouble, whole, though several threads do."""
+    """Return the listeners that print a line for each batch, run and trouble, whole, though several threads do."""
     lock, told = threading.Lock(), dict[str, float]()
 
     def tell(line: str, document: object) -> None:
@@ -72,7 +72,7 @@ def _listeners(*, as_json: bool) -> Listeners:
     def trouble(text: str) -> None:
         now = time.monotonic()
         if now - told.get(text, -_QUIET_S) >= _QUIET_S:
-            told.clear()  # of what goes on the latest is enough
+            told.clear()  # of what continues the latest is enough
             told[text] = now
             tell(text, {"trouble": text})
 

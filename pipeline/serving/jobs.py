@@ -78,7 +78,7 @@ class Jobs:
             return _told(outcome, lambda: self._tell_proof(summary, plan, run.number))
 
     def _proof_plan(self) -> Plan:
-        # An idle bus emits nothing, so no block says up to when it was heard: the rollup does, while it waits for more.
+        # An idle bus emits nothing, so no block shows up to when events were read; the idle rollup shows it instead.
         # What was still on its way when it looked, at most half of the allowance ago, is too young to be judged.
         table = self._plan.set
         complete = self._rollup.is_idle(self._plan.milliseconds("reconcile_allowance") / 2000)
@@ -145,7 +145,7 @@ class Jobs:
 
 
 def _told(outcome: Outcome, tell: Callable[[], None]) -> Outcome:
-    """Tell the bus; where it does not take that, the outcome says so, and the next run tells it anew."""
+    """Report to the bus; if it does not take the report, the outcome says so, and the next run reports anew."""
     try:
         tell()
     except JobFailed as error:

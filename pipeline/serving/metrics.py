@@ -48,5 +48,5 @@ class RunMetrics:
                 self._found.labels(kind).set(run.figures[kind])
 
     def told(self) -> None:
-        """Note that the bus was told just now."""
+        """Note that a report reached the bus just now."""
         self._told.set_to_current_time()

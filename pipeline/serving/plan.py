@@ -24,21 +24,21 @@ _DURATIONS: Final = (
 
 
 class Kafka(NamedTuple):
-    """Where trace events are read from Kafka."""
+    """The source of trace events in Kafka."""
 
     bootstrap: str
     topic: str
 
 
 class ServingPlan(NamedTuple):
-    """What it works on.
+    """The inputs of the service.
 
     Attributes
     ----------
     events
         A folder of trace events, or Kafka.
     telling
-        The bus that is told of what is found.
+        The bus that receives the results.
     set
         The table ``pipeline`` of the settings.
     """
@@ -52,7 +52,7 @@ class ServingPlan(NamedTuple):
 
     @property
     def checkpoint(self) -> str:
-        """Where the stream keeps its progress."""
+        """The folder of the stream's progress."""
         return f"{self.lake}/_checkpoints"
 
     def milliseconds(self, name: str) -> int:
@@ -61,7 +61,7 @@ class ServingPlan(NamedTuple):
 
 
 def plan_of(settings: Settings, telling: ReportTarget, session: SessionOptions) -> ServingPlan:
-    """Return what to work on.
+    """Return the plan of the service.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def _events(settings: Settings, session: SessionOptions) -> str | Kafka:
     if not settings.data.is_dir():
         raise ConfigurationError(f"there is no bus in {settings.data}", hint="start it first: bus up; or give --data")
     folder = settings.data / "events"
-    folder.mkdir(mode=0o700, exist_ok=True)  # a bus that has not told anything yet has none
+    folder.mkdir(mode=0o700, exist_ok=True)  # a bus that has not emitted anything yet has none
     return str(folder)
 
 

@@ -24,7 +24,7 @@ from pipeline.reports.summary import Findings, Summary
 
 
 def report_of(summary: Summary, plan: Plan, run: int) -> ProofReport:
-    """Return what is shown of a proof: all sums, and the first of what was found."""
+    """Return the report of a proof: all sums, and the first findings."""
     return ProofReport(
         run=run,
         verdict=Verdict(summary.verdict),

@@ -29,7 +29,7 @@ class QueuedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended."""
+    """The end of a run."""
 
     verdict: Verdict
     figures: dict[str, int] = {}
@@ -47,10 +47,10 @@ class _RunsDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunBook:
-    """What a method changes is durable when it returns; where it raises ``OSError``, nothing has changed.
+    """The queued and past runs; a change is durable when its method returns, and not made where it raises ``OSError``.
 
-    Threads may share one. A run that an earlier process did not end is ``broken``, and waits to go on: once, since it
-    may be what ended the process.
+    Threads may share one. A run that an earlier process did not end is ``broken``, and waits to continue: once, since
+    it may be what ended the process.
 
     Raises
     ------
@@ -70,16 +70,16 @@ class RunBook:
         return self._kept.runs[::-1]
 
     def waiting(self) -> tuple[QueuedRun, ...]:
-        """Return what waits, in its order."""
+        """Return the runs that wait, in their order."""
         return self._kept.waiting
 
     def last(self, job: Job) -> dt.datetime | None:
-        """Return when a job began last; None when it never did."""
+        """Return the time at which a job began last; None when it never did."""
         began = [parse_time(run.began_at) for run in self._kept.runs if run.job is job]
         return dt.datetime.fromtimestamp(max(began) / 1000, dt.UTC) if began else None
 
     def want(self, wanted: QueuedRun) -> None:
-        """Have a job run once what is before it has; it waits once, and a person's wish goes before the clock's."""
+        """Have a job run once after the jobs before it; it waits once, and a person's request precedes the clock's."""
         with self._lock:
             waiting = {each.job: each for each in self._kept.waiting}
             if wanted.job not in waiting or wanted.wish:

@@ -1,4 +1,4 @@
-"""A pipeline that stays: the rollup, the jobs one after the other, and what the bus is told, each in a thread."""
+"""A pipeline that stays: the rollup, the jobs one after the other, and the reports to the bus, each in a thread."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ LAST_S: Final = 45.0
 
 
 class Service:
-    """What runs in one session, on one lake.
+    """The threads of one session, on one lake.
 
     Raises
     ------
     JobFailed
-        What the lake knows of earlier runs cannot be read.
+        The lake's records of earlier runs cannot be read.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Service:
         Raises
         ------
         JobFailed
-            The rollup may not go on.
+            The rollup may not continue.
         Py4JError, ConnectionError
             Spark's own process has ended.
         """
@@ -83,7 +83,7 @@ class Service:
             self._book.put_off()
 
     def state(self) -> Pipeline:
-        """Return how it is now."""
+        """Return the present status of the pipeline."""
         waiting = {each.job: each for each in self._book.waiting()}
         return Pipeline(
             started_at=self._started,

@@ -26,16 +26,16 @@ class _Answer(msgspec.Struct):
 
 
 class StatusReporter:
-    """Tells a bus every two seconds how a pipeline is.
+    """Reports the status of a pipeline to a bus every two seconds.
 
     Parameters
     ----------
     state
-        Gives how it is.
+        Returns the status.
     take
-        Is called with each wish that the bus has; raises ``OSError`` where it cannot be kept, and is called again.
+        Is called with each request that the bus has; raises ``OSError`` where it cannot be kept, and is called again.
     listeners
-        Are told of trouble once, for as long as it is the same.
+        Are called with trouble once, for as long as it is the same.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class StatusReporter:
         self._listeners = listeners
 
     def run(self, ending: threading.Event) -> None:
-        """Tell it until ``ending`` is set, and then once more."""
+        """Report until ``ending`` is set, and then once more."""
         trouble = ""
         with Api(self._telling.url, self._telling.api_key, timeout=_ANSWER_S) as api:
             while True:
@@ -66,7 +66,7 @@ class StatusReporter:
                     return
 
     def _tell(self, api: Api) -> str:
-        """Return what went wrong; empty for nothing."""
+        """Report once and return the error; empty for none."""
         try:
             answer = msgspec.convert(api.call("PUT", PATH, body=self._state()), _Answer)
             self._metrics.told()

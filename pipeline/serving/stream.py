@@ -46,8 +46,8 @@ class Rollup:
 
     @property
     def state(self) -> StreamState:
-        """How it goes; any thread may ask."""
-        if self.is_idle(_LONGEST_S):  # it goes on, though there is nothing to commit
+        """The state of the stream; any thread may read it."""
+        if self.is_idle(_LONGEST_S):  # it continues, though there is nothing to commit
             self._pause.succeed()
             self._change(error="", hint="")
         return self._state
@@ -81,7 +81,7 @@ class Rollup:
         return stream is not None and stream.is_idle(within)
 
     def is_alive(self) -> bool:
-        """Whether Spark is there: without its own process and its context nothing can go on."""
+        """Whether Spark is there: without its own process and its context nothing can continue."""
         try:
             return not self._spark.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 - it has no public way
         except (Py4JError, OSError):
@@ -124,6 +124,6 @@ class Rollup:
 
 
 def _last_commit(root: str) -> str | None:
-    """Return when rollups of a lake were last published; None for never."""
+    """Return the time at which rollups of a lake were last published; None for never."""
     published = [each.published for each in Lake(Storage(root)).manifests(ROLLUP_LINE)]
     return format_time(max(published)) if published else None

@@ -57,7 +57,7 @@ class Worker:
             return self._jobs.run(run)
         except BusError as error:
             return Outcome(Verdict.FAILED, {}, str(error), str(error.hint))
-        except Exception as error:  # whatever fails in one job, the others go on
+        except Exception as error:  # whatever fails in one job, the others continue
             if ending.is_set():
                 return None
             if isinstance(error, Py4JError | ConnectionError) and not self._rollup.is_alive():

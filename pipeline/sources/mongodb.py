@@ -37,7 +37,7 @@ _DEADLINES: Final = {"serverSelectionTimeoutMS": "10000", "socketTimeoutMS": "30
 
 
 class Server(NamedTuple):
-    """Where the documents are, and how Spark cuts a collection into tasks."""
+    """The address of the documents, and the partitioning of a collection into Spark's tasks."""
 
     url: str
     database: str

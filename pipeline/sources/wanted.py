@@ -17,7 +17,7 @@ TEXTS: Final = (
 
 
 class MessageSelection(NamedTuple):
-    """Which messages.
+    """The selection of messages.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ def accounted(
     due
         What the compensator has to do (``transforms.stored.Store``); None where no store was asked.
     now, allowance
-        What events tell of the last ``allowance`` seconds may not be in the store yet. A stored delivery that is to be
+        Events of the last ``allowance`` seconds may not be in the store yet. A stored delivery that is to be
         retried, but has had no due work for as long, is missing.
     """
     single = words.groupBy(*KEY, "id").agg(
@@ -82,7 +82,7 @@ def concluded(buckets: DataFrame, counts: DataFrame | None) -> DataFrame:
     """Add to buckets of level one what level two counted (None where it was not needed), and a verdict.
 
     ``proven``: the ledger's sides are equal, or every delivery ended visibly. ``explained``: the sides differ, and
-    every delivery is accounted for all the same. ``missing``: some are not. ``contradicted``: events tell of an end
+    every delivery is accounted for all the same. ``missing``: some are not. ``contradicted``: events report an end
     that the store does not have. ``unsettled``: too young to say, or something is on its way or held.
     """
     names, none = (*_SUMS, "found"), F.lit(0).cast("bigint")

@@ -105,7 +105,7 @@ def ledger_of(lines: DataFrame) -> DataFrame:
 
 
 def malformed_of(lines: DataFrame) -> DataFrame:
-    """Return what could not be read (``schemas.SIDE``) of parsed lines: whole lines, and parts of blocks.
+    """Return the parts that could not be read (``schemas.SIDE``) of parsed lines: whole lines, and parts of blocks.
 
     Parts are single events and rows of the ledger, with their position in the block. All are found in one pass: Spark's
     cache does not serve a second reading of a stream's batch, which would run source and state once more.

@@ -18,7 +18,7 @@ _Series = tuple[str, str]
 
 
 class JudgedMetrics(NamedTuple):
-    """How many metrics had a value and a limit in one of the hours, and those that are out."""
+    """The number of metrics that had a value and a limit in one of the hours, and those that are out."""
 
     metrics: int
     deviations: list[Deviation]
@@ -76,7 +76,7 @@ def judged(rows: Iterable[_Row], norms: Iterable[_Row], hours: Sequence[int]) ->
 
 
 def _column(name: str, rows: Mapping[int, _Row], hours: Sequence[int], present: set[int]) -> Floats:
-    """Return what hours have: NaN in a hole, or for a latency that nobody has; 0 where only this series is silent."""
+    """Return the values of hours: NaN in a hole, or without any latency; 0 where only this series is silent."""
     silent = np.nan if name == "p95_ms" else 0
     found = [rows[hour][name] if hour in rows else silent if hour in present else np.nan for hour in hours]
     return np.array(found, dtype=np.float64)

@@ -13,7 +13,7 @@ _NOISE: Final = 20  # hexadecimal digits of which ``bus.domain.identity.new_id``
 
 
 def frozen(messages: DataFrame, name: str, at: int) -> DataFrame:
-    """Return what a replay sends of messages (``schemas.MESSAGES``), once each: ``schemas.REPLAYS``.
+    """Return the rows that a replay sends of messages (``schemas.MESSAGES``), once each: ``schemas.REPLAYS``.
 
     One that waits for its time keeps it, and its copy waits as long.
 

@@ -1,4 +1,4 @@
-"""Level one of the proof: per bucket, what the audit ledger has as expected against what it has as settled.
+"""Level one of the proof: per bucket, the audit ledger's expected deliveries against its settled ones.
 
 A bucket is a hop, a destination, a subscription and the minute of the messages' ids. Its two sides are equal when
 count, XOR and sum of the ids' hashes are: equal counts with other checksums mean that some are missing and others

@@ -20,7 +20,7 @@ from pipeline.transforms.hourly import SERIES
 LEAST_TIMED: Final = 100  # a p95 of fewer deliveries depends on a handful of them
 LEAST_ATTEMPTS: Final = 20
 COLUMNS: Final = ("volume", "attempts", "failed", "timed", "p95_ms")
-"""What ``hourly`` tells of an hour."""
+"""The columns that ``hourly`` has of an hour."""
 NORMS: Final = StructType([field for field in THRESHOLDS.schema.fields if field.name != "computed"])
 _KINDS: Final = {"metric": StringType(), "fault": StringType(), "clear": DoubleType()}
 _SCORE: Final = ("metric", "fault", "weeks", "put", "found", "thin_put", "thin_found", "alarms", "clear")
@@ -47,7 +47,7 @@ def normed(hours: DataFrame) -> DataFrame:
 
 
 def backtested(hours: DataFrame, *, seed: int, weeks: int) -> DataFrame:
-    """Return how each fault, put into the past, would have been found by norms of at most ``weeks`` (``SCORES``)."""
+    """Return the scores of faults, put into the past, by norms of at most ``weeks`` (``SCORES``)."""
     return hours.groupBy(*SERIES).applyInPandas(_tester(seed, weeks), SCORES)
 
 
@@ -88,7 +88,7 @@ def measured(columns: Mapping[str, Floats]) -> History:
 
 
 def _metrics(rows: pd.DataFrame) -> tuple[Metric, ...]:
-    """Return what a series is judged by: of a destination, which delivers nothing itself, only the volume."""
+    """Return the metrics by which a series is judged: of a destination, which delivers nothing, only the volume."""
     return tuple(Metric) if rows["subscription"].iloc[0] else (Metric.VOLUME,)
 
 

@@ -102,7 +102,7 @@ def _of_events(events: DataFrame, *, with_whole: bool) -> DataFrame:
 
 
 def _of_store(deliveries: DataFrame, *, with_whole: bool) -> DataFrame:
-    """Return such rows for what the store has: it speaks of messages, too, of which no event tells."""
+    """Return such rows for the store's deliveries, which include messages without any event."""
     of_whole = F.col("subscription") == WHOLE
     rows = deliveries if with_whole else deliveries.where(~of_whole)
     return rows.select(

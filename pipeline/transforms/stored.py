@@ -53,7 +53,7 @@ def unwitnessed(buckets: DataFrame) -> DataFrame:
 
 
 def beside_store(buckets: DataFrame, store: Store, begun: dt.datetime, now: dt.datetime) -> DataFrame:
-    """Add to buckets what the store says of them, and those that only the store knows of.
+    """Add to buckets what the store says of them, and those that only the store has.
 
     ``opened`` says whether the store has something unfinished or notable in it (``kept``), or other messages or other
     deliveries that ended well than the ledger.

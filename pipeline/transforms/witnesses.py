@@ -32,7 +32,7 @@ def near(events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Return what events (``schemas.EVENTS``) say of the deliveries of some buckets.
+    """Return the statements of events (``schemas.EVENTS``) about the deliveries of some buckets.
 
     ``says`` is ``expected``, ``seen`` or ``settled``: for the delivery itself with its ``status``, for a hop before it
     since the message got further. It is ``unsubscribed`` at the publish hop of a message that no subscription expects.
@@ -54,7 +54,7 @@ def said_by_events(events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def said_by_store(deliveries: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Return what the store's messages and deliveries (``transforms.deliveries``) say, in the same form."""
+    """Return the statements of the store's messages and deliveries (``transforms.deliveries``), in the same form."""
     last = F.try_element_at("attempts", F.lit(-1))  # null for one that was never attempted
     attempt = F.struct(
         last["id"].alias("id"),
@@ -98,7 +98,7 @@ def rank(status: Column) -> Column:
 
 
 def _words() -> Column:
-    """Return what one event says about each hop."""
+    """Return the statements of one event about each hop."""
     stage, subscription = F.col("stage"), F.col("subscription")
     nobody = F.size("expected") == 0
     accepted = F.concat(
