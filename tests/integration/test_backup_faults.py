@@ -268,7 +268,7 @@ def test_two_restores_do_not_mix(data: Path, tmp_path: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         patch.setattr(restoring_module, "_put", fails)
-        with pytest.raises(BackupError, match="No space left") as raised:
+        with pytest.raises(BackupError, match="no space left") as raised:
             put_back(tmp_path / "one", tmp_path / "new")
     assert "run the same command again" in raised.value.hint
     with pytest.raises(BackupError, match="another backup"):

@@ -78,6 +78,8 @@ def test_what_a_strict_order_holds_is_repaired_where_its_chain_lost_something(
 ) -> None:
     """Whether it is called missing or held, so that what is repaired does not depend on when that is asked."""
     ordering = "/api/v1/destinations/{}/ordering"
+    strict = [{"code": code, "ordering": "strict"} for code in ("orders", "mails")]
+    bus.on("GET", "/api/v1/destinations", {"items": strict})
     bus.on("GET", ordering.format("orders"), {"gaps": [], "consume": [{"lost": True}]})
     bus.on("GET", ordering.format("mails"), {"gaps": [], "consume": [{"lost": False}]})
     found = summary("proven", held=[LOST, OTHER])
