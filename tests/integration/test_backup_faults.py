@@ -167,7 +167,7 @@ def test_a_restore_that_is_killed_starts_no_bus_and_is_gone_on_with(data: Path, 
         assert code in (0, -signal.SIGKILL)
         is_begun = restored_from(target) is not None
         if is_begun:
-            with pytest.raises(ConfigurationError, match="has not ended"):
+            with pytest.raises(ConfigurationError, match="is not complete"):
                 refuse_half_restored(target)
         if is_begun or not spools(target):  # else it was killed when all was done
             put_back(backup, target)
