@@ -1,4 +1,4 @@
-"""A group of brokers that comes back with empty disks: what is missing is told, and resent in its order."""
+"""A group of brokers that comes back with empty disks: what is missing is reported, and resent in its order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_a_group_lost_is_told_and_resent_in_order(
         name = lose(bus, part)
         told = f"group {name} lost its disks: what it took of {CODE} from 20"
         wait_until(lambda: [one for one in blocked(bus) if one.startswith(told)], within=60, what="the loss is told")
-        wait_until(lambda: f"group {name} lost its disks" in checks(bus), within=10, what="its reader tells of it")
+        wait_until(lambda: f"group {name} lost its disks" in checks(bus), within=10, what="its reader reports it")
         read = len(got(subscriber))
         assert read < READ + AHEAD, "few were read ahead"
         assert got(subscriber) == SENT[:read], "nothing is passed over"

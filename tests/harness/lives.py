@@ -1,4 +1,4 @@
-"""Lives of messages, step by step: what each step tells as an event, and what it writes into the store."""
+"""Lives of messages, step by step: its event, and its write into the store."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from bus.localized_text import N_
 _HEIGHT: Final = "230px"
 _SENTENCES: Final = {
     Verdict.PROVEN: N_("Nothing is lost: each expected delivery is accounted for"),
-    Verdict.EXPLAINED: N_("Nothing is lost, but some of it is told by the store alone and not by events"),
+    Verdict.EXPLAINED: N_("Nothing is lost, but some of it is in the store alone, without events"),
     Verdict.UNSETTLED: N_("Nothing is known to be lost, but not everything can be judged"),
     Verdict.MISSING: N_("Deliveries are missing"),
     Verdict.CONTRADICTED: N_("Nothing is missing, but the store contradicts what events tell"),

@@ -93,7 +93,7 @@ def _work(spool: BlockingSpool, receivers: Receivers, sent: Callable[[int], obje
     if marker.codes and not problem:
         problem = f"its leases are not released yet: {', '.join(sorted(marker.codes))}"
     if refused and not problem:
-        problem = f"refused for good: see bus spool show --stream {REJECTED} {shlex.quote(str(spool.directory))}"
+        problem = f"rejected: see bus spool show --stream {REJECTED} {shlex.quote(str(spool.directory))}"
     removed = home.retire(spool)
     return DrainResult(spool.directory, total, left, refused, removed, problem)
 

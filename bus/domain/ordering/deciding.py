@@ -94,9 +94,9 @@ def cost_of_abandoning(segment: Segment, waiting: int | None) -> list[AnyText]:
     group = segment.group
     if segment.is_lost:
         return [
-            localized("group {group} lost its disks: what it held and nobody had read is gone", group=group),
+            localized("group {group} lost its disks: its unread messages are gone", group=group),
             localized("what was sent after that is delivered now"),
-            localized("nobody gets what is gone unless it is resent: its traces stay pending"),
+            localized("messages that are gone are delivered only if they are resent: their traces stay pending"),
         ]
     count = (
         localized("{count} messages are known to wait on group {group}", count=waiting, group=group)

@@ -131,7 +131,7 @@ def _lost(code: str, chain: Chain, segment: Segment, names: list[str]) -> Obstac
             **values,
         ),
         localized(
-            "resend the pending messages of that time with --reorder; then let the others go on: {command}",
+            "resend the pending messages of that time with --reorder; then let readers continue: {command}",
             command=f"bus ordering abandon {code} {segment.group}",
         ),
     )

@@ -1,4 +1,4 @@
-"""A group whose nodes lost their disks is told from one that is empty, or whose nodes are away."""
+"""A group whose nodes lost their disks is distinguished from one that is empty, or whose nodes are down."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ class Dispatcher(_Process):
 
 
 class Person:
-    """Has readers go on past what groups lost with their disks, once the chain tells of it."""
+    """Lets readers continue past the losses of groups with their disks, once the chain has them."""
 
     def __init__(self, host: Host, coordinator: Coordinator) -> None:
         self._coordinator = coordinator

@@ -27,7 +27,7 @@ class Found:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether an order was broken, or something was lost and nobody told of it."""
+        """Whether an order was broken, or something was lost and not reported."""
         return any("in the order" in text or "never got" in text for text in self.complaints)
 
 
@@ -170,11 +170,11 @@ class Simulation:
         return self._producer.is_over and not any(map(self._missing, self.places.subscribers.values()))
 
     def _missing(self, subscriber: Subscriber) -> list[int]:
-        """Return what was to be delivered and was not, but for what was told to be lost with disks."""
+        """Return what was to be delivered and was not, but for what was reported as lost with disks."""
         return sorted({*self._producer.acked} - subscriber.first.keys() - self._lost(subscriber))
 
     def _lost(self, subscriber: Subscriber) -> set[int]:
-        """Return what groups lost that a subscriber had not got from them, and that the chain tells of."""
+        """Return what groups lost that a subscriber had not got from them, and that the chain has as lost."""
         return {
             entry.message.number
             for group in self.places.groups.values()

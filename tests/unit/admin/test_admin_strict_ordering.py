@@ -278,7 +278,7 @@ async def test_a_group_that_lost_its_disks_is_told_and_removed_though_it_answers
     assert {one["waiting"] for one in first["waiting"]} == {None}
     asked = {"group": "g1", "reason": "its disks are gone"}
     removed = (await client.post(ABANDON, json=asked)).json()
-    assert removed["costs"][0]["what"] == "group g1 lost its disks: what it held and nobody had read is gone"
+    assert removed["costs"][0]["what"] == "group g1 lost its disks: its unread messages are gone"
     assert (await kept(world)).gaps == (Gap("g1", 103, 110),)
     after = await told(client)
     assert (blocked(after), after["gaps"]) == ([], [{"group": "g1", "epoch": 103, "drained": []}])
